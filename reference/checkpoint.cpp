@@ -1,0 +1,2 @@
+#include <nlohmann/json.hpp>
+#include "reference/checkpoint.h"

@@ -1,0 +1,1 @@
+#include "reference/layer_plan.h"
