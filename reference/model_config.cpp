@@ -1,2 +1,2 @@
-#include <nlohmann/json.hpp>
 #include "reference/model_config.h"
+#include <nlohmann/json.hpp>
