@@ -1,8 +1,8 @@
-// Which kvconform this is: the version of the project and the commit it was built from. Reports carry both, so
-// that a recorded case can be run again by the very same code.
+// Which kvconform this is: the version of the project and the commit it was built from. Reports
+// carry both, so that a recorded case can be run again by the very same code.
 //
-// The commit is read at build time (version.cmake) into one small source file: a new commit recompiles
-// that file and relinks the program, nothing else.
+// The commit is read at build time (version.cmake) into one small source file: a new commit
+// recompiles that file and relinks the program, nothing else.
 #pragma once
 
 namespace kvconform {
@@ -13,8 +13,8 @@ const char* version_text();
 /// "0.1.0"
 const char* version_number();
 
-/// All 40 hex digits, with "-dirty" behind them if tracked files were changed; "" where it is not known (no git,
-/// or sources that did not come with their history).
+/// All 40 hex digits, with "-dirty" behind them if tracked files were changed; "" where it is not
+/// known (no git, or sources that did not come with their history).
 const char* commit();
 
 }  // namespace kvconform

@@ -15,7 +15,8 @@ TEST(Version, commit_is_empty_or_forty_hex_digits_with_an_optional_mark) {
 
 TEST(Version, text_names_version_and_commit) {
   const std::string known = *commit() ? commit() : "unknown";
-  EXPECT_EQ(version_text(), "kvconform " + std::string(version_number()) + " (commit " + known + ")");
+  EXPECT_EQ(version_text(),
+            "kvconform " + std::string(version_number()) + " (commit " + known + ")");
   EXPECT_TRUE(std::regex_match(version_number(), std::regex("[0-9]+\\.[0-9]+\\.[0-9]+")));
 }
 
