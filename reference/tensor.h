@@ -25,7 +25,9 @@ struct TensorView {
   explicit operator bool() const { return data != nullptr; }
   std::int64_t count() const;  ///< product of the shape
   std::int64_t rows() const { return shape.empty() ? 1 : shape.front(); }
-  std::int64_t cols() const { return rows() == 0 ? 0 : count() / rows(); }  ///< all but the first axis
+  std::int64_t cols() const {
+    return rows() == 0 ? 0 : count() / rows();
+  }  ///< all but the first axis
 };
 
 // Conversions between the formats, rounding to nearest even; NaN stays NaN, infinities stay.
