@@ -24,16 +24,16 @@ std::set<std::string> ids_in(const std::string& text) {
   return {std::sregex_token_iterator(text.begin(), text.end(), id), std::sregex_token_iterator()};
 }
 
-bool is_test(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name.size() > 9 && name.substr(name.size() - 9) == "_test.cpp";
+bool is_source(const fs::path& path) {
+  const std::string name = path.filename().string(), extension = path.extension().string();
+  const bool test = name.size() > 9 && name.substr(name.size() - 9) == "_test.cpp";
+  return !test && (extension == ".cpp" || extension == ".h" || extension == ".hpp");
 }
 
 std::set<std::string> thrown_ids() {
   std::set<std::string> ids;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".cpp" && !is_test(entry.path()))
-      ids.merge(ids_in(read(entry.path())));
+    if (is_source(entry.path())) ids.merge(ids_in(read(entry.path())));
   }
   return ids;
 }
