@@ -4,8 +4,9 @@
 // `kv_sharing_map` for YOCO, CLA and anything else), validated, printed by `kvconform plan`.
 // No other code does arithmetic on layer numbers.
 //
-// Rules (subject protocol, `kv_sharing_map`): an owner maps to itself; a reader comes after its owner and
-// has the same attention type, head size, number of key/value heads, window and rotary parameters.
+// Rules (subject protocol, `kv_sharing_map`): an owner maps to itself; a reader comes after its
+// owner and has the same attention type, head size, number of key/value heads, window and rotary
+// parameters.
 #pragma once
 
 #include <vector>
@@ -30,8 +31,9 @@ struct LayerPlan {
   int window = 0;  ///< W of a sliding layer; 0: unlimited
   int query_heads = 0, key_value_heads = 0, head_dim = 0;
   Rope rope;
-  bool values_from_keys = false;  ///< v = rms(k_proj·x): no v_proj (attention_k_eq_v on full layers)
-  int intermediate_size = 0;      ///< feed-forward width, doubling applied
+  bool values_from_keys =
+      false;                  ///< v = rms(k_proj·x): no v_proj (attention_k_eq_v on full layers)
+  int intermediate_size = 0;  ///< feed-forward width, doubling applied
   double activation_sparsity = 0.0;
 
   bool owns_keys() const { return role != Role::consumer; }
@@ -39,6 +41,9 @@ struct LayerPlan {
 
 /// One entry a layer. Throws Error KV11xx, one id for each rule that a config can break.
 std::vector<LayerPlan> plan_layers(const ModelConfig& config);
+
+/// Holds a plan (also one made by hand) to the rules above. plan_layers has done so already.
+void check_sharing(const std::vector<LayerPlan>& plan);
 
 /// Number of owners: the slots a cache needs.
 int cache_slots(const std::vector<LayerPlan>& plan);
