@@ -5,8 +5,6 @@ namespace kvconform::cli {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
-      {"plan", "print who reads whose keys and values, layer by layer",
-       "kvconform plan ~/models/gemma-3n-E2B --json", add_plan},
       {"doctor", "show compilers, libraries, processor, GPU and which subjects can run here",
        "kvconform doctor", add_doctor},
   };

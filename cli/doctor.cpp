@@ -1,8 +1,8 @@
 // doctor: what this machine has, and which subjects can run on it. It looks, and changes nothing.
-#include <CLI/CLI.hpp>
 #include <openssl/crypto.h>
 #include <sleef.h>
 #include <sys/utsname.h>
+#include <CLI/CLI.hpp>
 
 #include <Eigen/Core>
 #include <cstdio>
@@ -34,9 +34,13 @@ std::string first_line(const std::string& command) {
   return line;
 }
 
-std::string or_none(const std::string& text) { return text.empty() ? "not found" : text; }
+std::string or_none(const std::string& text) {
+  return text.empty() ? "not found" : text;
+}
 
-void show(const char* name, const std::string& value) { print("  {:<14} {}\n", name, value); }
+void show(const char* name, const std::string& value) {
+  print("  {:<14} {}\n", name, value);
+}
 
 std::string processor() {
   std::ifstream file("/proc/cpuinfo");
@@ -57,7 +61,11 @@ void show_machine() {
 
 void show_compilers() {
   print("compilers\n");
-  show("built with", __VERSION__);
+  #ifdef __clang__
+  show("built with", __VERSION__);  // names the compiler
+#else
+  show("built with", "g++ " __VERSION__);
+#endif
   show("g++", or_none(first_line("g++ --version")));
   show("clang++", or_none(first_line("clang++ --version")));
   show("cmake", or_none(first_line("cmake --version")));
@@ -67,22 +75,22 @@ void show_compilers() {
 void show_libraries() {
   print("libraries\n");
   show("CLI11", CLI11_VERSION);
-  show("Eigen", fmt::format("{}.{}.{}", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION,
-                            EIGEN_MINOR_VERSION));
-  show("fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100,
-                          FMT_VERSION % 100));
-  show("nlohmann_json",
-       fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
-                   NLOHMANN_JSON_VERSION_PATCH));
+  show("Eigen",
+       fmt::format("{}.{}.{}", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION));
+  show("fmt",
+       fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100));
+  show("nlohmann_json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR,
+                                    NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH));
   show("OpenSSL", OpenSSL_version(OPENSSL_VERSION));
   show("pugixml", fmt::format("{}.{}", PUGIXML_VERSION / 1000, PUGIXML_VERSION % 1000 / 10));
-  show("SLEEF", fmt::format("{}.{}.{}", SLEEF_VERSION_MAJOR, SLEEF_VERSION_MINOR,
-                            SLEEF_VERSION_PATCHLEVEL));
+  show("SLEEF",
+       fmt::format("{}.{}.{}", SLEEF_VERSION_MAJOR, SLEEF_VERSION_MINOR, SLEEF_VERSION_PATCHLEVEL));
 }
 
 void show_gpu() {
   print("GPU\n");
-  show("driver", or_none(first_line("nvidia-smi --query-gpu=driver_version --format=csv,noheader")));
+  show("driver",
+       or_none(first_line("nvidia-smi --query-gpu=driver_version --format=csv,noheader")));
   show("device", or_none(first_line("nvidia-smi -L")));
 }
 
@@ -100,6 +108,8 @@ ExitCode doctor() {
 
 }  // namespace
 
-Action add_doctor(CLI::App&) { return doctor; }
+Action add_doctor(CLI::App&) {
+  return doctor;
+}
 
 }  // namespace kvconform::cli

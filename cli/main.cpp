@@ -68,7 +68,8 @@ const Command& take_command(Words& words) {
   if (seconds.empty()) unknown_command(first, command_names(), "the commands are");
   const std::string after = fmt::format("after {} comes one of", first);
   if (words.empty())
-    throw Error("KV4001", fmt::format("{} needs a second word", first), after + " " + listed(seconds));
+    throw Error("KV4001", fmt::format("{} needs a second word", first),
+                after + " " + listed(seconds));
   const std::string second = words.front();
   words.erase(words.begin());
   if (const Command* command = find_command(first + " " + second)) return *command;
@@ -94,7 +95,8 @@ Error explained(const CLI::App& app, const CLI::ParseError& error) {
                    remedy);
     }
   if (!app.remaining().empty())
-    return Error("KV4003", fmt::format("{} does not take \"{}\"", app.get_name(), app.remaining()[0]),
+    return Error("KV4003",
+                 fmt::format("{} does not take \"{}\"", app.get_name(), app.remaining()[0]),
                  remedy);
   return Error("KV4003", error.what(), remedy);
 }
@@ -181,4 +183,6 @@ int run(int argc, char** argv) {
 
 }  // namespace kvconform::cli
 
-int main(int argc, char** argv) { return kvconform::cli::run(argc, argv); }
+int main(int argc, char** argv) {
+  return kvconform::cli::run(argc, argv);
+}

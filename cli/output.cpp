@@ -55,7 +55,8 @@ void finish_output() {
   if (std::fflush(stdout) != 0) note_failure();
   if (output_failure() == 0 || output_failure() == EPIPE) return;
   throw HarnessError(
-      "KV4091", fmt::format("standard output cannot be written: {}", std::strerror(output_failure())),
+      "KV4091",
+      fmt::format("standard output cannot be written: {}", std::strerror(output_failure())),
       "free some space, or send the output elsewhere");
 }
 
@@ -66,7 +67,8 @@ bool is_terminal(Stream stream) {
 std::string coloured(std::string_view text, Colour colour, Stream stream) {
   // https://no-color.org: present and not empty, whatever the value.
   const char* no_colour = std::getenv("NO_COLOR");
-  if ((no_colour != nullptr && *no_colour != '\0') || !is_terminal(stream)) return std::string(text);
+  if ((no_colour != nullptr && *no_colour != '\0') || !is_terminal(stream))
+    return std::string(text);
   return fmt::format("{}{}\033[0m", escape_sequence(colour), text);
 }
 

@@ -14,12 +14,9 @@ struct Kind {
 
 constexpr const char* kNotYet = "not available in this version";
 constexpr Kind kKinds[] = {
-    {"reference", "reference[:PRECISION]", nullptr},
-    {"cuda", "cuda[:…]", kNotYet},
-    {"plugin", "plugin:FILE.so", kNotYet},
-    {"process", "process:COMMAND", kNotYet},
-    {"transformers", "transformers", kNotYet},
-    {"mlx-lm", "mlx-lm", kNotYet},
+    {"reference", "reference[:PRECISION]", nullptr}, {"cuda", "cuda[:…]", kNotYet},
+    {"plugin", "plugin:FILE.so", kNotYet},           {"process", "process:COMMAND", kNotYet},
+    {"transformers", "transformers", kNotYet},       {"mlx-lm", "mlx-lm", kNotYet},
 };
 
 }  // namespace

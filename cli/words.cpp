@@ -2,7 +2,6 @@
 #include "cli/words.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -83,7 +82,9 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
 }
 
 std::string listed(const std::vector<std::string>& words) {
-  return fmt::format("{}", fmt::join(words, ", "));
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
 }
 
 std::vector<int> parse_tokens(const std::string& text, const std::string& origin) {
