@@ -42,6 +42,9 @@ struct LayerPlan {
 /// One entry a layer. Throws Error KV11xx, one id for each rule that a config can break.
 std::vector<LayerPlan> plan_layers(const ModelConfig& config);
 
+/// Holds a plan (also one made by hand) to the rules above. plan_layers has done so already.
+void check_sharing(const std::vector<LayerPlan>& plan);
+
 /// Number of owners: the slots a cache needs.
 int cache_slots(const std::vector<LayerPlan>& plan);
 
