@@ -1,2 +1,2 @@
-#include <nlohmann/json.hpp>
 #include "reference/checkpoint.h"
+#include <nlohmann/json.hpp>

@@ -1,2 +1,2 @@
-#include <nlohmann/json.hpp>
 #include "reference/random_weights.h"
+#include <nlohmann/json.hpp>
