@@ -65,11 +65,9 @@ class BadInput : public testing::Test {
 
 TEST_F(BadInput, weights_that_are_no_safetensors_file_are_refused) {
   const std::string good = bytes_of(folder_ / "model.safetensors");
-  const std::vector<std::string> wrong = {good.substr(0, good.size() / 2),
-                                          with_header_length(good, 1ULL << 62),
-                                          "",
-                                          std::string("\4\0\0\0\0\0\0\0{{{{", 12),
-                                          std::string(64, 'x')};
+  const std::vector<std::string> wrong = {
+      good.substr(0, good.size() / 2), with_header_length(good, 1ULL << 62), "",
+      std::string("\4\0\0\0\0\0\0\0{{{{", 12), std::string(64, 'x')};
   for (const std::string& bytes : wrong) {
     write(folder_ / "model.safetensors", bytes);
     expect_score_refused("KV12", "model.safetensors");
@@ -77,12 +75,11 @@ TEST_F(BadInput, weights_that_are_no_safetensors_file_are_refused) {
 }
 
 TEST_F(BadInput, a_config_that_breaks_a_rule_is_refused_by_the_name_of_the_field) {
-  const std::vector<std::pair<std::string, nlohmann::json>> wrong = {
-      {"num_kv_shared_layers", 99},
-      {"sliding_window", -1},
-      {"layer_types", Words(6, "x")},
-      {"num_key_value_heads", 5},
-      {"no_such_field", 1}};
+  const std::vector<std::pair<std::string, nlohmann::json>> wrong = {{"num_kv_shared_layers", 99},
+                                                                     {"sliding_window", -1},
+                                                                     {"layer_types", Words(6, "x")},
+                                                                     {"num_key_value_heads", 5},
+                                                                     {"no_such_field", 1}};
   for (const auto& [name, value] : wrong) {
     set_field(name, value);
     expect_score_refused("KV1", name);

@@ -61,7 +61,7 @@ void show_machine() {
 
 void show_compilers() {
   print("compilers\n");
-  #ifdef __clang__
+#ifdef __clang__
   show("built with", __VERSION__);  // names the compiler
 #else
   show("built with", "g++ " __VERSION__);

@@ -52,6 +52,12 @@ Logits score(const ModelSource& model, const std::vector<int>& tokens, const std
   }
 }
 
+std::unique_ptr<ModelSource> source_of(const std::filesystem::path& folder) {
+  ModelSpec spec;
+  spec.folder = folder;
+  return make_model_source(spec);
+}
+
 // Best first; of equal logits the lower id comes first.
 std::vector<int> best_tokens(const double* logits, int vocab, int count) {
   std::vector<int> ids(static_cast<std::size_t>(vocab));
@@ -87,7 +93,7 @@ void save(const Logits& logits, const std::filesystem::path& file) {
 ExitCode run(const Options& options) {
   require_available(options.subject);
   const std::vector<int> tokens = prompt_of(options);
-  const std::unique_ptr<ModelSource> model = make_model_source({.folder = options.folder});
+  const std::unique_ptr<ModelSource> model = source_of(options.folder);
   require_in_vocabulary(tokens, model->checkpoint()->config().vocab_size);
   const Logits logits = score(*model, tokens, options.subject);
   print_scores(logits, options);
