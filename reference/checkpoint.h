@@ -99,6 +99,7 @@ class Checkpoint {
   const LoadReport& report() const { return report_; }
 
  private:
+  friend struct CheckpointBuilder;
   std::shared_ptr<const nlohmann::json> config_json_;
   ModelConfig config_;
   std::vector<LayerPlan> plan_;

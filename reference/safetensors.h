@@ -15,12 +15,20 @@
 
 namespace kvconform {
 
+/// A tensor of a number format that no model here computes with (I64, F64, U8, …), as raw bytes.
+struct RawTensor {
+  std::string dtype;  ///< as the header spells it
+  std::vector<std::int64_t> shape;
+  const std::byte* data = nullptr;  ///< aligned to 8 bytes; kept alive like the table
+  std::size_t bytes = 0;
+};
+
 /// What a reader found beside the F32, F16 and BF16 tensors in the table.
 struct SafetensorsContent {
   TensorTable table;
-  /// Tensors of other number formats (I64, U8, …), listed so that a needed one can be refused by
-  /// name.
-  std::vector<std::string> other_dtypes;        ///< "name (I64)"
+  /// Tensors of other number formats, so that a needed one can be refused by name.
+  std::map<std::string, RawTensor> others;
+  std::vector<std::string> other_dtypes;        ///< the same for people: "name (I64)"
   std::map<std::string, std::string> metadata;  ///< `__metadata__`
 };
 
@@ -28,13 +36,15 @@ struct SafetensorsContent {
 /// keeps alive.
 SafetensorsContent read_safetensors(const std::filesystem::path& file);
 
-/// The same on bytes in memory (`keep_alive` must own them); what the fuzzer drives.
+/// The same on bytes in memory (`keep_alive` must own them; `bytes` 8-byte aligned saves copies);
+/// what the fuzzer drives.
 SafetensorsContent parse_safetensors(const std::byte* bytes, std::size_t size,
                                      const std::string& origin,
                                      std::shared_ptr<const void> keep_alive);
 
-/// Writes tensors of any mix of formats, in the order of their names, 8-byte aligned, through a
-/// temporary file that replaces `file` only when complete. Throws HarnessError KV1220 (cannot
+/// Writes tensors of any mix of formats through a temporary file that replaces `file` only when
+/// complete. Data starts 8-byte aligned; wide formats lie before narrow ones, then by name, so that
+/// every tensor is aligned although the format allows no gaps. Throws HarnessError KV1220 (cannot
 /// write: disk full, …).
 void write_safetensors(const std::filesystem::path& file, const TensorTable& table,
                        const std::map<std::string, std::string>& metadata = {});

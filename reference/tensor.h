@@ -2,6 +2,7 @@
 // somebody else owns (a mapped file or a TensorTable). Nothing is converted or copied here.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -15,6 +16,9 @@ enum class Dtype { f32, f16, bf16 };
 
 int byte_size(Dtype dtype);
 const char* to_string(Dtype dtype);  ///< "F32", "F16", "BF16": the names in a safetensors header
+
+/// "[3, 4]", as messages print a shape.
+std::string shape_text(const std::vector<std::int64_t>& shape);
 
 /// Row-major array. `data` is aligned to the size of one number.
 struct TensorView {
@@ -30,10 +34,23 @@ struct TensorView {
   }  ///< all but the first axis
 };
 
-// Conversions between the formats, rounding to nearest even; NaN stays NaN, infinities stay.
-float widen_bf16(std::uint16_t bits);
+// Conversions between the formats, rounding to nearest even; NaN stays NaN (its payload too, where
+// it fits), infinities stay. Inline: weights are widened where they are used.
+
+inline float widen_bf16(std::uint16_t bits) {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
+inline std::uint16_t narrow_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t top = bits >> 16;
+  if ((bits & 0x7fffffffU) >
+      0x7f800000U)  // NaN whose payload lies in the dropped half: must not become infinity
+    return static_cast<std::uint16_t>((top & 0x7fU) == 0 ? top | 0x40U : top);
+  return static_cast<std::uint16_t>((bits + 0x7fffU + (top & 1U)) >> 16);
+}
+
 float widen_f16(std::uint16_t bits);
-std::uint16_t narrow_bf16(float value);
 std::uint16_t narrow_f16(float value);
 
 /// Element `index` of a tensor of any format, widened to float (always exact).
@@ -44,7 +61,8 @@ struct TensorTable {
   std::map<std::string, TensorView> tensors;
   std::vector<std::shared_ptr<const void>> keep_alive;
 
-  /// Adds a tensor with zeroed memory of its own and returns that memory (count · byte_size bytes).
+  /// Adds (or replaces) a tensor with zeroed memory of its own and returns that memory (count ·
+  /// byte_size bytes).
   std::byte* add(const std::string& name, Dtype dtype, std::vector<std::int64_t> shape);
 };
 
