@@ -48,6 +48,8 @@ Action add_golden_verify(CLI::App& app);
 Action add_golden_list(CLI::App& app);
 Action add_golden_record(CLI::App& app);
 Action add_golden_approve(CLI::App& app);
+Action add_golden_prune(CLI::App& app);
+Action add_golden_export(CLI::App& app);
 Action add_doctor(CLI::App& app);
 
 }  // namespace kvconform::cli

@@ -63,8 +63,9 @@ TEST(Program, version_and_help_are_printed_and_every_command_shows_an_example) {
   const std::string help = succeed({"--help"}).out;
   for (const char* command : {"check", "replay", "shrink", "plan", "score", "doctor"}) {
     EXPECT_NE(line_with(help, command), "") << command;
-    EXPECT_NE(succeed({command, "--help"}).out.find("Example:\n  kvconform " + std::string(command)),
-              std::string::npos)
+    EXPECT_NE(
+        succeed({command, "--help"}).out.find("Example:\n  kvconform " + std::string(command)),
+        std::string::npos)
         << command;
   }
   for (const char* second : {"verify", "list", "record", "approve"})
