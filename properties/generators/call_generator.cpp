@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "properties/shrinking.h"
 #include "reference/layer_plan.h"
 
 namespace kvconform {
@@ -11,11 +12,6 @@ namespace {
 
 /// Margin of every rewind once a window has wrapped: what a subject with a margin of 8 must serve.
 constexpr int kRewindMargin = 8;
-
-ModelConfig config_of(const ModelSpec& model) {
-  if (!model.folder.empty()) return Checkpoint::open(model.folder)->config();
-  return parse_model_config(parse_config_text(model.config_text, "the case's config"));
-}
 
 Call open_call(int session, int batch, int capacity) {
   Call call;
