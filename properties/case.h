@@ -38,6 +38,7 @@ struct ModelSpec {
 
 struct Case {
   std::string property;
+  std::string subject, against;  ///< whom it was recorded for; empty for a fresh case
   std::uint64_t seed = 0;
   std::uint64_t index = 0;
   ModelSpec model;
@@ -46,8 +47,11 @@ struct Case {
 
 nlohmann::json to_json(const Case& test_case);
 Case case_from_json(const nlohmann::json& json, const std::string& origin);  ///< Error KV20xx
+Case parse_case(const std::string& text, const std::string& origin);         ///< Error KV20xx
 void write_case(const Case& test_case, const std::filesystem::path& file);  ///< HarnessError KV2010
-Case read_case(const std::filesystem::path& file);
+Case read_case(const std::filesystem::path& file);                          ///< Error KV20xx
+
+const char* to_string(Call::Kind kind);  ///< the request of the subject protocol
 
 /// Makes the model of a case available to subjects.
 std::unique_ptr<ModelSource> make_model_source(const ModelSpec& spec);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "reference/layer_io.h"
 #include "reference/mlp.h"
 #include "reference/model_config.h"
 #include "reference/norm.h"
@@ -84,10 +85,11 @@ template <class N>
 Matrix<typename N::Scalar> experts(const Matrix<typename N::Scalar>& raw,
                                    const Matrix<typename N::Scalar>& normed,
                                    const LayerWeights& weights, const ModelConfig& config,
-                                   int threads) {
+                                   int threads, Tracer& tracer, int layer) {
   using S = typename N::Scalar;
   const auto expert_scale = widened<N>(weights.router_per_expert_scale);
   const auto r = router_probabilities<N>(raw, weights, config.rms_norm_eps, threads);
+  tracer.record(layer, "router", r);
   Matrix<S> out(raw.rows, raw.cols);
   Matrix<S> x(1, raw.cols);
   for (int t = 0; t < raw.rows; ++t) {
