@@ -54,6 +54,11 @@ std::string shown(const json& value) {
   return text.size() <= longest ? text : text.substr(0, longest) + "...";
 }
 
+std::string shown_name(const std::string& name) {
+  const std::string quoted = shown(json(name));
+  return quoted.substr(1, quoted.size() - (quoted.back() == '"' ? 2 : 1));
+}
+
 int checked_integer(const json& value, const std::string& name, IntegerRange range) {
   if (is_huge_integer(value)) out_of_range(name, shown(value), described(range));
   if (!value.is_number_integer()) {
@@ -184,7 +189,7 @@ void Fields::refuse_unknown(const std::string& remedy) const {
     if (read_.count(name) != 0) continue;
     throw Error("KV1005",
                 fmt::format("unknown field {} ({}): it may change what the model computes",
-                            full_name(shown(json(name))), shown(value)),
+                            full_name(shown_name(name)), shown(value)),
                 remedy.empty()
                     ? "remove the field if it has no effect on text inference; otherwise "
                       "this model is not supported"

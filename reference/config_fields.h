@@ -76,5 +76,7 @@ std::string checked_text(const nlohmann::json& value, const std::string& name);
 
 /// A value as an error shows it: scalars as JSON (shortened), lists and objects by their size only.
 std::string shown(const nlohmann::json& value);
+/// A field name from a file as an error shows it: escaped and shortened, without quotes.
+std::string shown_name(const std::string& name);
 
 }  // namespace kvconform

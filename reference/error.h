@@ -1,10 +1,12 @@
-// Errors that a user can act on. Each has a stable id (listed with cause and remedy in the README.md of
-// the component that raises it), names the thing and the value that is wrong, and says what to do.
+// Errors that a user can act on. Each has a stable id (listed with cause and remedy in the
+// README.md of the component that raises it), names the thing and the value that is wrong, and says
+// what to do.
 //
-//   throw Error("KV1003", "sliding_window is -1", "give a window of at least 1");
+//   throw Error("KV1016", "sliding_window is -1", "give a window of at least 1");
 //
-// Ids: KV10xx configuration, KV11xx sharing plan, KV12xx safetensors, KV13xx checkpoint, KV14xx model and
-// cache, KV20xx cases, KV21xx subjects, KV22xx reports, KV23xx properties, KV30xx goldens, KV40xx command line.
+// Ids: KV10xx configuration, KV11xx sharing plan, KV12xx safetensors, KV13xx checkpoint, KV14xx
+// model and cache, KV20xx cases, KV21xx subjects, KV22xx reports, KV23xx properties, KV30xx
+// goldens, KV40xx command line.
 #pragma once
 
 #include <stdexcept>
@@ -29,8 +31,8 @@ class Error : public std::runtime_error {
   std::string id_, problem_, remedy_;
 };
 
-/// The harness itself cannot go on (disk full, report not writable, a broken promise between our own
-/// parts): exit code 5, never a verdict on a subject.
+/// The harness itself cannot go on (disk full, report not writable, a broken promise between our
+/// own parts): exit code 5, never a verdict on a subject.
 class HarnessError : public Error {
  public:
   using Error::Error;

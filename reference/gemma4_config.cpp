@@ -50,7 +50,7 @@ int layer_number(const Fields& layers, const std::string& key, int num_layers) {
   const auto [rest, problem] = std::from_chars(key.data(), end, layer);
   const bool number = problem == std::errc() && rest == end && std::to_string(layer) == key;
   if (number && layer >= 0 && layer < num_layers) return layer;
-  throw Error("KV1019", fmt::format("{} names no layer", layers.full_name(shown(json(key)))),
+  throw Error("KV1019", fmt::format("{} names no layer", layers.full_name(shown_name(key))),
               fmt::format("use layer numbers from 0 to {} as keys", num_layers - 1));
 }
 

@@ -1,9 +1,9 @@
-// A model's configuration: what a Hugging Face `config.json` of the Gemma 3n and Gemma 4 text models
-// says, with every default applied and every list given one entry a layer. After `parse_model_config`
-// nothing is left to derive but the sharing plan (layer_plan.h).
+// A model's configuration: what a Hugging Face `config.json` of the Gemma 3n and Gemma 4 text
+// models says, with every default applied and every list given one entry a layer. After
+// `parse_model_config` nothing is left to derive but the sharing plan (layer_plan.h).
 //
-// Strict on purpose: a field that changes the maths and is not supported is refused by name; a field
-// that has no effect here is kept in `ignored`, so that `kvconform plan` can list it.
+// Strict on purpose: a field that changes the maths and is not supported is refused by name; a
+// field that has no effect here is kept in `ignored`, so that `kvconform plan` can list it.
 //
 // Source: transformers 5.24.0, configuration_gemma3n.py and configuration_gemma4.py (facts only).
 //
@@ -11,9 +11,9 @@
 //
 // Letters used for shapes everywhere in this project:
 //   T new tokens of a call      P tokens already cached     H hidden_size          L num_layers
-//   D head size of a layer      nH query heads              nK key/value heads     I feed-forward width
-//   E per-layer-input width     N AltUp streams             V, Vp vocabularies     W sliding window
-//   R LAuReL rank               X experts                   Im expert width
+//   D head size of a layer      nH query heads              nK key/value heads     I feed-forward
+//   width E per-layer-input width     N AltUp streams             V, Vp vocabularies     W sliding
+//   window R LAuReL rank               X experts                   Im expert width
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -64,13 +64,13 @@ struct ModelConfig {
   std::optional<std::vector<int>> kv_sharing_map;  ///< [L] owner of each layer
 
   // Feed-forward.
-  std::vector<int> intermediate_sizes;  ///< [L] I before doubling
-  bool use_double_wide_mlp = false;     ///< Gemma 4: consumers have width 2·I
+  std::vector<int> intermediate_sizes;      ///< [L] I before doubling
+  bool use_double_wide_mlp = false;         ///< Gemma 4: consumers have width 2·I
   std::vector<double> activation_sparsity;  ///< [L] in [0, 1); Gemma 3n, 0 elsewhere
 
   // Gemma 4 experts (beside the dense feed-forward, in every layer).
   bool enable_moe_block = false;
-  int num_experts = 0;            ///< X
+  int num_experts = 0;  ///< X
   int top_k_experts = 0;
   int moe_intermediate_size = 0;  ///< Im
 

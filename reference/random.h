@@ -1,6 +1,6 @@
 // Random numbers that are the same everywhere: no std:: distributions, no std::hash.
-// SplitMix64 (Steele, Lea, Flood 2014), used as a counter: number i of a stream is a pure function of
-// (key, i), so that threads, shards and languages can draw any part of a stream in any order.
+// SplitMix64 (Steele, Lea, Flood 2014), used as a counter: number i of a stream is a pure function
+// of (key, i), so that threads, shards and languages can draw any part of a stream in any order.
 #pragma once
 
 #include <cstdint>

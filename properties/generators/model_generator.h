@@ -1,0 +1,23 @@
+// Random models of both families, valid by construction and small enough that a case costs
+// milliseconds. They reach what real faults needed ("Inputs that reach nearly all of them" in the
+// list of faults): tiny windows, every kind of sharing, uneven head ratios, two head sizes, K = V,
+// partial rotary, experts, sparsity, soft caps that bite, dead tensors.
+#pragma once
+
+#include "properties/generators/draw.h"
+#include "properties/property.h"
+
+namespace kvconform {
+
+/// What a property wants of its models beyond a valid draw.
+struct ModelWishes {
+  bool consumers = false;      ///< at least one layer reads another's keys and values
+  bool sliding = false;        ///< at least one sliding layer, whose window prompts can cross
+  bool dead_tensors = true;    ///< may carry projections of consumers
+  bool reduced_dtype = true;   ///< may store weights in bfloat16 or float16
+  bool experts = true;
+};
+
+ModelSpec draw_model(Draw& draw, CaseSize size, const ModelWishes& wishes);
+
+}  // namespace kvconform

@@ -1,0 +1,174 @@
+// Running a case's calls while keeping the tokens behind every position.
+#include "properties/history.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "properties/temporary_folder.h"
+#include "reference/error.h"
+
+namespace kvconform {
+namespace {
+
+[[noreturn]] void senseless(const Call& call, const std::string& what) {
+  throw Error("KV2005",
+              fmt::format("{} of session {} makes no sense: {}", to_string(call.kind),
+                          call.session, what),
+              "correct the calls of the case, or generate it anew");
+}
+
+/// Sessions of the subject behind the numbers of the case, and the files of saved ones.
+class Sessions {
+ public:
+  Sessions(Subject& subject, Subject::ModelId model) : subject_(subject), model_(model) {}
+
+  Output run(const Call& call, bool trace) {
+    switch (call.kind) {
+      case Call::Kind::score: return subject_.score(model_, call.tokens, trace);
+      case Call::Kind::open:
+        open_[call.session] = subject_.open(model_, call.batch, call.capacity, call.start);
+        break;
+      case Call::Kind::extend: return subject_.extend(at(call), call.tokens, trace);
+      case Call::Kind::rewind: subject_.rewind(at(call), call.numbers); break;
+      case Call::Kind::fork: open_[call.session] = subject_.fork(open_.at(call.from)); break;
+      case Call::Kind::reorder: subject_.reorder(at(call), call.numbers); break;
+      case Call::Kind::save: subject_.save(at(call), file(call.session)); break;
+      case Call::Kind::restore:
+        open_[call.session] = subject_.restore(model_, file(call.from));
+        break;
+      case Call::Kind::close: subject_.close(at(call)); break;
+    }
+    return {};
+  }
+
+ private:
+  Subject::SessionId at(const Call& call) const { return open_.at(call.session); }
+
+  std::filesystem::path file(int session) {
+    if (!folder_) folder_ = std::make_unique<TemporaryFolder>("kvconform-saved");
+    return folder_->path() / fmt::format("session-{}", session);
+  }
+
+  Subject& subject_;
+  Subject::ModelId model_;
+  std::map<int, Subject::SessionId> open_;
+  std::unique_ptr<TemporaryFolder> folder_;
+};
+
+void check_shape(const CallRecord& record, int vocab_size, bool trace) {
+  int positions = 0;
+  for (const RowSpan& span : record.rows) positions += span.count();
+  const Logits& logits = record.output.logits;
+  if (logits.positions != positions || (positions > 0 && logits.vocab != vocab_size) ||
+      logits.values.size() != std::size_t(positions) * vocab_size) {
+    throw SubjectBroken(fmt::format("call {}: logits of shape [{}, {}] with {} numbers, not [{}, {}]",
+                                    record.call, logits.positions, logits.vocab,
+                                    logits.values.size(), positions, vocab_size));
+  }
+  if (!trace) return;
+  for (const TraceArray& array : record.output.trace) {
+    std::int64_t count = 1;
+    for (std::int64_t axis : array.shape) count *= axis;
+    if (array.shape.empty() || array.shape[0] != positions ||
+        count != static_cast<std::int64_t>(array.values.size())) {
+      throw SubjectBroken(fmt::format("call {}: trace {} has not one entry for each of {} positions",
+                                      record.call, array.name, positions));
+    }
+  }
+}
+
+}  // namespace
+
+bool TokenHistory::is_prefix_of(const TokenHistory& other) const {
+  return start == other.start && tokens.size() <= other.tokens.size() &&
+         std::equal(tokens.begin(), tokens.end(), other.tokens.begin());
+}
+
+RowLedger::Rows& RowLedger::session(int number) { return open_[number]; }
+
+std::vector<RowSpan> RowLedger::apply(const Call& call) {
+  std::vector<RowSpan> spans;
+  Rows& rows = session(call.session);
+  switch (call.kind) {
+    case Call::Kind::score:
+      for (std::size_t r = 0; r < call.tokens.size(); ++r) {
+        spans.push_back({static_cast<int>(r), {call.tokens[r], 0}, 0});
+      }
+      break;
+    case Call::Kind::open: rows.assign(call.batch, TokenHistory{{}, call.start}); break;
+    case Call::Kind::extend:
+      if (call.tokens.size() != rows.size()) senseless(call, "wrong number of rows");
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        std::vector<int>& tokens = rows[r].tokens;
+        const int first = static_cast<int>(tokens.size());
+        tokens.insert(tokens.end(), call.tokens[r].begin(), call.tokens[r].end());
+        spans.push_back({static_cast<int>(r), rows[r], first});
+      }
+      break;
+    case Call::Kind::rewind:
+      if (call.numbers.size() != rows.size()) senseless(call, "wrong number of rows");
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        const int length = call.numbers[r];
+        if (length < 0 || length > static_cast<int>(rows[r].tokens.size())) {
+          senseless(call, fmt::format("row {} cannot become {} long", r, length));
+        }
+        rows[r].tokens.resize(length);
+      }
+      break;
+    case Call::Kind::reorder: {
+      if (call.numbers.size() != rows.size()) senseless(call, "wrong number of rows");
+      Rows old = rows;
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        const int source = call.numbers[r];
+        if (source < 0 || source >= static_cast<int>(old.size())) {
+          senseless(call, fmt::format("there is no row {}", source));
+        }
+        rows[r] = old[source];
+      }
+      break;
+    }
+    case Call::Kind::fork: rows = open_[call.from]; break;
+    case Call::Kind::save: saved_[call.session] = rows; break;
+    case Call::Kind::restore: rows = saved_[call.from]; break;
+    case Call::Kind::close: open_.erase(call.session); break;
+  }
+  return spans;
+}
+
+Transcript run_calls(Subject& subject, Subject::ModelId model, const std::vector<Call>& calls,
+                     int vocab_size, bool trace) {
+  Sessions sessions(subject, model);
+  RowLedger ledger;
+  Transcript transcript;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    Output output = sessions.run(calls[i], trace);
+    std::vector<RowSpan> rows = ledger.apply(calls[i]);
+    if (calls[i].kind != Call::Kind::score && calls[i].kind != Call::Kind::extend) continue;
+    transcript.push_back({static_cast<int>(i), std::move(rows), std::move(output)});
+    check_shape(transcript.back(), vocab_size, trace);
+  }
+  return transcript;
+}
+
+std::vector<TokenHistory> longest_histories(const std::vector<Call>& calls, bool causal) {
+  const auto covers = [causal](const TokenHistory& longer, const TokenHistory& h) {
+    return causal ? h.is_prefix_of(longer) : h == longer;
+  };
+  RowLedger ledger;
+  std::vector<TokenHistory> longest;
+  for (const Call& call : calls) {
+    for (const RowSpan& span : ledger.apply(call)) {
+      if (span.count() == 0) continue;
+      const bool known = std::any_of(longest.begin(), longest.end(), [&](const TokenHistory& h) {
+        return covers(h, span.history);
+      });
+      if (known) continue;
+      std::erase_if(longest, [&](const TokenHistory& h) { return covers(span.history, h); });
+      longest.push_back(span.history);
+    }
+  }
+  return longest;
+}
+
+}  // namespace kvconform

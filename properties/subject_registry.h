@@ -1,0 +1,28 @@
+// Subjects by the names people type (cli.md, "Subjects").
+//
+//   auto subject = make_subject("reference:double");
+//
+// A subject is not shared between threads: make one a thread. Errors: KV21xx.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "properties/subject.h"
+
+namespace kvconform {
+
+/// What a name makes and what it is good for, for help texts and `doctor`.
+struct SubjectEntry {
+  std::string name;  ///< e.g. "reference:bfloat16", "fault:NAME"
+  std::string description;
+};
+
+/// Every form of name that make_subject understands.
+std::vector<SubjectEntry> known_subjects();
+
+/// Throws Error KV2101 (no such subject, naming those that exist).
+std::unique_ptr<Subject> make_subject(const std::string& name);
+
+}  // namespace kvconform

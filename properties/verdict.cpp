@@ -1,0 +1,38 @@
+// The words for verdicts and differences, as cli.md spells them.
+#include "properties/verdict.h"
+
+#include <nlohmann/json.hpp>
+
+namespace kvconform {
+
+const char* to_string(VerdictKind kind) {
+  switch (kind) {
+    case VerdictKind::conforms: return "conforms";
+    case VerdictKind::differs: return "differs";
+    case VerdictKind::refused: return "refused";
+    case VerdictKind::broken: return "broken";
+    case VerdictKind::flaky: return "flaky";
+    case VerdictKind::ill_conditioned: return "ill-conditioned";
+    case VerdictKind::not_applicable: return "not-applicable";
+    case VerdictKind::known: return "known";
+    case VerdictKind::unexpectedly_conforms: return "unexpectedly-conforms";
+  }
+  return "?";
+}
+
+nlohmann::json to_json(const Difference& difference) {
+  nlohmann::json value = nlohmann::json::object();
+  const auto number = [&](const char* name, int index) {
+    if (index >= 0) value[name] = index;
+  };
+  number("layer", difference.layer);
+  if (!difference.part.empty()) value["part"] = difference.part;
+  number("row", difference.row);
+  number("token", difference.token);
+  number("dimension", difference.dimension);
+  number("head", difference.head);
+  number("call", difference.call);
+  return value;
+}
+
+}  // namespace kvconform

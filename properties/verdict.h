@@ -1,0 +1,46 @@
+// What a property says of a subject on one case, and the words for it (the command line's, cli.md).
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+namespace kvconform {
+
+enum class VerdictKind {
+  conforms,
+  differs,          ///< the property is violated
+  refused,          ///< `unsupported` or `invalid` where that is right
+  broken,           ///< crash, hang, protocol violation
+  flaky,            ///< the same case gave another result
+  ill_conditioned,  ///< the case itself does not decide (routing or argmax flips within the noise)
+  not_applicable,   ///< a capability is missing, by name
+  known,            ///< listed in the ledger of known failures
+  unexpectedly_conforms  ///< listed, yet fine: a failure
+};
+const char* to_string(VerdictKind kind);
+
+/// The first place where two computations part. −1 or empty: not known.
+struct Difference {
+  int layer = -1;
+  std::string part;  ///< embedding, attention, output, final_norm, logits
+  int row = -1;      ///< batch row
+  int token = -1;    ///< position within the row
+  int dimension = -1;
+  int head = -1;
+  int call = -1;  ///< index of the call in the case
+  double expected = 0, seen = 0;
+  double budget_used = 0;  ///< 1 = all of it; bit comparisons: infinity where bits differ
+};
+
+struct Verdict {
+  VerdictKind kind = VerdictKind::conforms;
+  std::string message;  ///< one line for people
+  std::optional<Difference> first_difference;
+  double budget_used = 0;  ///< the largest share over the case
+  std::string cause;       ///< likely cause, where the pattern is known
+};
+
+nlohmann::json to_json(const Difference& difference);
+
+}  // namespace kvconform
