@@ -151,17 +151,20 @@ Transcript run_calls(Subject& subject, Subject::ModelId model, const std::vector
   return transcript;
 }
 
-std::vector<TokenHistory> longest_histories(const std::vector<Call>& calls) {
+std::vector<TokenHistory> longest_histories(const std::vector<Call>& calls, bool causal) {
+  const auto covers = [causal](const TokenHistory& longer, const TokenHistory& h) {
+    return causal ? h.is_prefix_of(longer) : h == longer;
+  };
   RowLedger ledger;
   std::vector<TokenHistory> longest;
   for (const Call& call : calls) {
     for (const RowSpan& span : ledger.apply(call)) {
       if (span.count() == 0) continue;
       const bool known = std::any_of(longest.begin(), longest.end(), [&](const TokenHistory& h) {
-        return span.history.is_prefix_of(h);
+        return covers(h, span.history);
       });
       if (known) continue;
-      std::erase_if(longest, [&](const TokenHistory& h) { return h.is_prefix_of(span.history); });
+      std::erase_if(longest, [&](const TokenHistory& h) { return covers(span.history, h); });
       longest.push_back(span.history);
     }
   }

@@ -58,8 +58,8 @@ using Transcript = std::vector<CallRecord>;
 Transcript run_calls(Subject& subject, Subject::ModelId model, const std::vector<Call>& calls,
                      int vocab_size, bool trace);
 
-/// The histories that the calls end up with, without those that are the beginning of another one:
-/// what an oracle has to compute to know every position.
-std::vector<TokenHistory> longest_histories(const std::vector<Call>& calls);
+/// The histories that the calls end up with: what an oracle has to compute to know every position. For
+/// causal models without those that are the beginning of another one.
+std::vector<TokenHistory> longest_histories(const std::vector<Call>& calls, bool causal = true);
 
 }  // namespace kvconform

@@ -4,15 +4,20 @@
 //
 // It links nothing but the reference, SLEEF and header-only libraries, so that it can be
 // cross-compiled. To add an item: one more call of `print`.
-#include <sleef.h>
-
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "reference/checkpoint.h"
+#include "reference/elementary.h"
+#include "reference/model.h"
+#include "reference/normal_quantile.h"
 #include "reference/random.h"
 
 namespace kvconform {
@@ -75,27 +80,94 @@ void hash_function(const std::string& name, Function function) {
 }
 
 void hash_elementary_functions() {
-  hash_function<float>("exp/float", Sleef_cinz_expf1_u10purec);
-  hash_function<float>("tanh/float", Sleef_cinz_tanhf1_u10purec);
-  hash_function<float>("sin/float", Sleef_cinz_sinf1_u10purec);
-  hash_function<float>("cos/float", Sleef_cinz_cosf1_u10purec);
-  hash_function<float>("sqrt/float", [](float x) { return std::sqrt(std::fabs(x)); });
-  hash_function<float>("pow/float",
-                       [](float x) { return Sleef_cinz_powf1_u10purec(1e6f, x / 128); });
-  hash_function<double>("exp/double", Sleef_cinz_expd1_u10purec);
-  hash_function<double>("tanh/double", Sleef_cinz_tanhd1_u10purec);
-  hash_function<double>("sin/double", Sleef_cinz_sind1_u10purec);
-  hash_function<double>("cos/double", Sleef_cinz_cosd1_u10purec);
-  hash_function<double>("log/double",
-                        [](double x) { return Sleef_cinz_logd1_u10purec(std::fabs(x)); });
-  hash_function<double>("pow/double",
-                        [](double x) { return Sleef_cinz_powd1_u10purec(1e6, x / 128); });
+  hash_function<float>("exp/float", [](float x) { return exact_exp(x); });
+  hash_function<float>("tanh/float", [](float x) { return exact_tanh(x); });
+  hash_function<float>("sin/float", [](float x) { return exact_sin(x); });
+  hash_function<float>("cos/float", [](float x) { return exact_cos(x); });
+  hash_function<float>("sqrt/float", [](float x) { return exact_sqrt(std::fabs(x)); });
+  hash_function<float>("pow/float", [](float x) { return exact_pow(1e6f, x / 128); });
+  hash_function<float>("bfloat16", [](float x) { return widen_bf16(narrow_bf16(x)); });
+  hash_function<float>("float16", [](float x) { return widen_f16(narrow_f16(x)); });
+  hash_function<double>("exp/double", [](double x) { return exact_exp(x); });
+  hash_function<double>("tanh/double", [](double x) { return exact_tanh(x); });
+  hash_function<double>("sin/double", [](double x) { return exact_sin(x); });
+  hash_function<double>("cos/double", [](double x) { return exact_cos(x); });
+  hash_function<double>("sqrt/double", [](double x) { return exact_sqrt(std::fabs(x)); });
+  hash_function<double>("pow/double", [](double x) { return exact_pow(1e6, x / 128); });
+  hash_function<double>("log/double", [](double x) { return exact_log(std::fabs(x)); });
+  hash_function<double>("normal_quantile",
+                        [](double x) { return normal_quantile((x + 129) / 258); });
+}
+
+using Tokens = std::vector<int>;
+
+/// Tokens that every table of the model has.
+Tokens prompt_for(const ModelConfig& config, const std::string& name, int length) {
+  int bound = config.vocab_size;
+  if (config.hidden_size_per_layer_input > 0) {
+    bound = std::min(bound, config.vocab_size_per_layer_input);
+  }
+  RandomStream stream(stream_key(3, name));
+  Tokens tokens(length);
+  for (int& token : tokens) token = static_cast<int>(stream.below(bound));
+  return tokens;
+}
+
+template <class S>
+void add(BitHash& hash, const Matrix<S>& logits) {
+  for (const S& value : logits.values) hash.add(double(value));
+}
+
+/// One row all at once, then two ragged rows in chunks of 5, 1 and 13: past every window.
+template <class N>
+void hash_logits(const std::string& name, std::shared_ptr<const Checkpoint> checkpoint) {
+  const Tokens prompt = prompt_for(checkpoint->config(), name, 19);
+  const Model<N> model(checkpoint);
+  BitHash score, extend;
+  add(score, model.score({prompt}));
+  score.print("score/" + name + "/" + N::name);
+  if (checkpoint->config().bidirectional_all) return;
+  auto cache = model.open({.batch = 2, .capacity = 32});
+  for (const auto& [from, to] : {std::pair{0, 5}, {5, 6}, {6, 19}}) {
+    const Tokens chunk(prompt.begin() + from, prompt.begin() + to);
+    add(extend, model.extend(cache, {chunk, from == 5 ? Tokens{} : chunk}));
+  }
+  extend.print("extend/" + name + "/" + N::name);
+}
+
+/// The oracle's models cover every operation of both families; prompts here are our own.
+void hash_models(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> models;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.is_directory()) models.push_back(entry.path());
+  }
+  std::sort(models.begin(), models.end());
+  for (const auto& path : models) {
+    const auto checkpoint = Checkpoint::open(path);
+    const std::string name = path.filename().string();
+    hash_logits<Float32>(name, checkpoint);
+    hash_logits<Float64>(name, checkpoint);
+    hash_logits<BFloat16>(name, checkpoint);
+    hash_logits<Float16>(name, checkpoint);
+    const NoiseScope noise(noise_of("bfloat16", 1));
+    hash_logits<Noisy>(name, checkpoint);
+  }
 }
 
 }  // namespace
 }  // namespace kvconform
 
-int main() {
-  kvconform::hash_random_stream();
-  kvconform::hash_elementary_functions();
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: bit_hashes FOLDER_OF_MODELS\n");
+    return 2;
+  }
+  try {
+    kvconform::hash_random_stream();
+    kvconform::hash_elementary_functions();
+    kvconform::hash_models(argv[1]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bit_hashes: %s\n", error.what());
+    return 1;
+  }
 }

@@ -9,10 +9,19 @@
 set -uo pipefail
 source_folder=$1 work=$2
 shift 2
-sources=("$@" "$source_folder/reference/bit_hashes.cpp")
 jobs=${KVCONFORM_JOBS:-2}
 foreign=$work/foreign # what Debian's aarch64 packages would install
 mkdir -p "$work"
+
+# Sources that read text and files and compute nothing are compiled once an architecture; all others by every variant.
+plumbing=() numeric=("$source_folder/reference/bit_hashes.cpp")
+for source in "$@"; do
+  case ${source##*/} in
+    *config.cpp | *fields.cpp | *text.cpp | *plan*.cpp | safetensors*.cpp | *file*.cpp | checkpoint*.cpp | *specs.cpp)
+      plumbing+=("$source") ;;
+    *) numeric+=("$source") ;;
+  esac
+done
 
 # label | compiler | options. The first that runs is what the others are compared with.
 variants=(
@@ -60,26 +69,53 @@ missing() {
   fetch_foreign_sleef >"$work/foreign.log" 2>&1 || echo "no SLEEF for aarch64 (see $work/foreign.log)"
 }
 
+# compile COMPILER OPTIONS FOLDER SOURCE: one object. $include and $ccache come from the caller.
+compile() {
+  # shellcheck disable=SC2086  # options are words
+  $ccache "$1" -std=c++20 ${FLAGS:-} $2 -DFMT_HEADER_ONLY -I "$source_folder" "${include[@]}" \
+    -c "$4" -o "$3/$(basename "$4").o"
+}
+
+# For an architecture: how its compiler finds headers and libraries, and who runs its programs.
+set_up_architecture() {
+  include=() link=(-lsleef) runner=()
+  [ "$1" = aarch64-linux-gnu-g++ ] || return 0
+  local libraries=$foreign/usr/lib/aarch64-linux-gnu
+  link_headers
+  include=(-isystem "$foreign/headers" -isystem "$foreign/usr/include/aarch64-linux-gnu")
+  link=("$libraries/libsleef.so.3")
+  runner=(qemu-aarch64 -L /usr/aarch64-linux-gnu -E "LD_LIBRARY_PATH=$libraries:/usr/aarch64-linux-gnu/lib")
+}
+
+# Where the plumbing of a compiler's architecture lies.
+plumbing_of() { [ "$1" = aarch64-linux-gnu-g++ ] && echo "$work/aarch64" || echo "$work/native"; }
+
+# Starts one job more as soon as there is room for it.
+start() {
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  "$@" &
+}
+
+# The plumbing of one architecture, by g++ of that architecture; a log for each object.
+start_plumbing() {
+  local folder source
+  folder=$(plumbing_of "$1")
+  rm -rf "$folder" && mkdir -p "$folder"
+  set_up_architecture "$1"
+  for source in "${plumbing[@]}"; do
+    start compile "$1" -O0 "$folder" "$source" >"$folder/$(basename "$source").log" 2>&1
+  done
+}
+
 # build_and_run NUMBER: what a variant prints goes to NUMBER.hashes, which is missing if anything failed.
 build_and_run() {
-  local label compiler options folder=$work/$1 object objects=() include=() link=(-lsleef) runner=()
-  IFS='|' read -r label compiler options <<<"${variants[$1]}"
-  if [ "$compiler" = aarch64-linux-gnu-g++ ]; then
-    local libraries=$foreign/usr/lib/aarch64-linux-gnu
-    link_headers
-    include=(-isystem "$foreign/headers" -isystem "$foreign/usr/include/aarch64-linux-gnu")
-    link=("$libraries/libsleef.so.3")
-    runner=(qemu-aarch64 -L /usr/aarch64-linux-gnu -E "LD_LIBRARY_PATH=$libraries:/usr/aarch64-linux-gnu/lib")
-  fi
-  mkdir -p "$folder"
-  for source in "${sources[@]}"; do
-    object=$folder/$(basename "$source").o
-    # shellcheck disable=SC2086  # options are words
-    $ccache "$compiler" -std=c++20 ${FLAGS:-} $options -DFMT_HEADER_ONLY -I "$source_folder" \
-      "${include[@]}" -c "$source" -o "$object" || return 1
-    objects+=("$object")
-  done
-  "$compiler" "${objects[@]}" "${link[@]}" -pthread -o "$folder/bit_hashes" || return 1
+  local compiler options folder=$work/$1
+  IFS='|' read -r _ compiler options <<<"${variants[$1]}"
+  set_up_architecture "$compiler"
+  rm -rf "$folder" && mkdir -p "$folder"
+  for source in "${numeric[@]}"; do compile "$compiler" "$options" "$folder" "$source" || return 1; done
+  # The variant's own objects first: of an inline function that both have, the linker takes the first.
+  "$compiler" "$folder"/*.o "$(plumbing_of "$compiler")"/*.o "${link[@]}" -pthread -o "$folder/bit_hashes" || return 1
   "${runner[@]}" "$folder/bit_hashes" "$source_folder/golden/oracle" >"$work/$1.hashes.new" || return 1
   mv "$work/$1.hashes.new" "$work/$1.hashes"
 }
@@ -108,9 +144,13 @@ reason=()
 for i in "${!variants[@]}"; do
   IFS='|' read -r _ compiler _ <<<"${variants[$i]}"
   reason[i]=$(missing "$compiler")
-  [ -z "${reason[i]}" ] || continue
-  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
-  build_and_run "$i" >"$work/$i.log" 2>&1 &
+done
+for compiler in g++ aarch64-linux-gnu-g++; do
+  [ -n "$(missing "$compiler")" ] || start_plumbing "$compiler"
+done
+wait
+for i in "${!variants[@]}"; do
+  [ -n "${reason[i]}" ] || start build_and_run "$i" >"$work/$i.log" 2>&1
 done
 wait
 

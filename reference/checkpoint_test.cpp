@@ -1,5 +1,6 @@
-// Checkpoints made by other software open as they are, and everything that can be wrong with one has an id of its own.
-// Faults are planted into copies of one healthy model; add a case to the table `faults` below.
+// Checkpoints made by other software open as they are, and everything that can be wrong with one
+// has an id of its own. Faults are planted into copies of one healthy model; add a case to the
+// table `faults` below.
 #include "reference/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@
 
 #include "reference/error.h"
 #include "reference/safetensors.h"
+#include "reference/test_files.h"
 
 namespace kvconform {
 namespace {
@@ -31,34 +33,6 @@ std::vector<fs::path> oracle_cases() {
   return cases;
 }
 
-// A fresh folder that goes away with the test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "kvconform-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-void write_text(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
-
-std::string id_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_FALSE(error.problem().empty());
-    EXPECT_FALSE(error.remedy().empty());
-    return error.id();
-  }
-  return "none";
-}
-
 // Config and tensors of one oracle case, to be damaged.
 struct Parts {
   json config;
@@ -69,13 +43,16 @@ struct Parts {
     config = checkpoint->config_json();
     tensors = checkpoint->tensors();
   }
-  std::shared_ptr<const Checkpoint> open() const { return Checkpoint::from_tensors(config, tensors); }
+  std::shared_ptr<const Checkpoint> open() const {
+    return Checkpoint::from_tensors(config, tensors);
+  }
 };
 
 std::size_t bound_views(const Weights& weights) {
   std::size_t count = 0;
   const auto* views = reinterpret_cast<const TensorView*>(&weights.layers.front());
-  for (std::size_t i = 0; i < weights.layers.size() * sizeof(LayerWeights) / sizeof(TensorView); ++i)
+  for (std::size_t i = 0; i < weights.layers.size() * sizeof(LayerWeights) / sizeof(TensorView);
+       ++i)
     if (views[i]) ++count;
   return count;
 }
@@ -90,7 +67,8 @@ TEST(Checkpoint, EveryOracleCaseOpensAndBindsAllItsTensors) {
     for (const TensorSpec& spec : tensor_specs(checkpoint->config(), checkpoint->plan()))
       if (!spec.dead) expected.insert(spec.name);
     const LoadReport& report = checkpoint->report();
-    EXPECT_EQ(expected.size() + report.dead.size() + report.skipped.size(), checkpoint->tensors().tensors.size());
+    EXPECT_EQ(expected.size() + report.dead.size() + report.skipped.size(),
+              checkpoint->tensors().tensors.size());
     EXPECT_TRUE(report.warnings.empty());
     std::size_t in_layers = 0;
     for (const std::string& name : expected) in_layers += name.starts_with("layers.") ? 1 : 0;
@@ -103,7 +81,8 @@ TEST(Checkpoint, DeadTensorsAreListedAndNotBound) {
   const auto checkpoint = Checkpoint::open(golden / "oracle" / "gemma3n-dead-tensors");
   EXPECT_FALSE(checkpoint->report().dead.empty());
   for (const LayerPlan& layer : checkpoint->plan()) {
-    const LayerWeights& weights = checkpoint->weights().layers[static_cast<std::size_t>(layer.layer)];
+    const LayerWeights& weights =
+        checkpoint->weights().layers[static_cast<std::size_t>(layer.layer)];
     EXPECT_EQ(static_cast<bool>(weights.k_proj), layer.owns_keys());
     EXPECT_EQ(static_cast<bool>(weights.v_proj), layer.owns_keys());
     EXPECT_EQ(static_cast<bool>(weights.k_norm), layer.owns_keys());

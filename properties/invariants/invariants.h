@@ -1,0 +1,18 @@
+// Makers of the properties, one a file of this folder. To add one: a file, a maker here, a line in
+// all_properties.cpp, a row in the README's table, and a planted fault that it catches.
+#pragma once
+
+#include <memory>
+
+#include "properties/property.h"
+
+namespace kvconform {
+
+std::unique_ptr<Property> cache_independence();
+std::unique_ptr<Property> prefill_equals_decode();
+std::unique_ptr<Property> chunking();
+std::unique_ptr<Property> dead_tensors();
+std::unique_ptr<Property> window_reach();
+std::unique_ptr<Property> agreement();
+
+}  // namespace kvconform

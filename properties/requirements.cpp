@@ -1,0 +1,233 @@
+// Reading off a case what it needs and how hard it is.
+#include "properties/requirements.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "properties/history.h"
+#include "reference/layer_plan.h"
+
+namespace kvconform {
+namespace {
+
+/// What happens to the lengths of rows along a case.
+struct Course {
+  std::set<std::string> capabilities;
+  int longest = 0;        ///< length that any row reaches
+  int longest_chunk = 0;  ///< tokens of one row in one call
+  int margin = 0;
+  bool crossed_in_decode = false, chunk_over_window = false, chunk_after_decode = false;
+};
+
+class CourseReader {
+ public:
+  explicit CourseReader(int window) : window_(window) {}
+
+  Course read(const std::vector<Call>& calls) {
+    for (const Call& call : calls) follow(call);
+    return course_;
+  }
+
+ private:
+  struct Row {
+    int length = 0, mark = 0;
+    bool decoded = false;
+  };
+
+  void need(const char* capability) { course_.capabilities.insert(capability); }
+
+  void follow(const Call& call) {
+    auto& rows = sessions_[call.session];
+    switch (call.kind) {
+      case Call::Kind::score: return follow_score(call);
+      case Call::Kind::open:
+        need("cache");
+        if (call.batch > 1) need("batch");
+        if (call.start != 0) need("start");
+        rows.assign(call.batch, {});
+        return;
+      case Call::Kind::extend: return follow_extend(call, rows);
+      case Call::Kind::rewind: return follow_rewind(call, rows);
+      case Call::Kind::fork:
+        need("fork");
+        rows = sessions_[call.from];
+        return;
+      case Call::Kind::reorder: return follow_reorder(call, rows);
+      case Call::Kind::save:
+        need("save");
+        saved_[call.session] = rows;
+        return;
+      case Call::Kind::restore: rows = saved_[call.from]; return;
+      case Call::Kind::close: return;
+    }
+  }
+
+  void follow_score(const Call& call) {
+    need("score");
+    if (call.tokens.size() > 1) need("batch");
+    for (const auto& row : call.tokens) {
+      if (row.size() != call.tokens[0].size()) need("ragged");
+      note(0, static_cast<int>(row.size()));
+    }
+  }
+
+  void note(int past, int count) {
+    course_.longest = std::max(course_.longest, past + count);
+    course_.longest_chunk = std::max(course_.longest_chunk, count);
+    if (window_ == 0) return;
+    if (count > window_) course_.chunk_over_window = true;
+    if (count == 1 && past >= window_) course_.crossed_in_decode = true;
+  }
+
+  void follow_extend(const Call& call, std::vector<Row>& rows) {
+    const std::size_t known = std::min(rows.size(), call.tokens.size());
+    for (std::size_t r = 0; r < known; ++r) {
+      const int count = static_cast<int>(call.tokens[r].size());
+      if (call.tokens[r].size() != call.tokens[0].size() || rows[r].length != rows[0].length) {
+        need("ragged");
+      }
+      if (rows[r].length > 0 && count > 1) need("chunked");
+      if (rows[r].decoded && count > 1) course_.chunk_after_decode = true;
+      if (count == 1 && rows[r].length > 0) rows[r].decoded = true;
+      note(rows[r].length, count);
+    }
+    for (std::size_t r = 0; r < known; ++r) {
+      rows[r].length += static_cast<int>(call.tokens[r].size());
+      rows[r].mark = std::max(rows[r].mark, rows[r].length);
+    }
+  }
+
+  void follow_rewind(const Call& call, std::vector<Row>& rows) {
+    need("rewind");
+    for (std::size_t r = 0; r < std::min(rows.size(), call.numbers.size()); ++r) {
+      const int length = call.numbers[r];
+      const bool wrapped = window_ > 0 && rows[r].mark > window_;
+      if (wrapped && length != rows[r].length && length > 0) {
+        course_.margin = std::max(course_.margin, rows[r].mark - length);
+      }
+      rows[r].length = length;
+      if (length == 0) rows[r].mark = 0;
+    }
+  }
+
+  void follow_reorder(const Call& call, std::vector<Row>& rows) {
+    need("reorder");
+    const std::vector<Row> old = rows;
+    for (std::size_t r = 0; r < std::min(rows.size(), call.numbers.size()); ++r) {
+      const int source = call.numbers[r];
+      if (source >= 0 && source < static_cast<int>(old.size())) rows[r] = old[source];
+    }
+  }
+
+  int window_;
+  Course course_;
+  std::map<int, std::vector<Row>> sessions_, saved_;
+};
+
+int window_of(const ModelConfig& config) {
+  const bool slides = std::count(config.layer_types.begin(), config.layer_types.end(),
+                                 AttentionType::sliding) > 0;
+  return slides ? config.sliding_window : 0;
+}
+
+Course course_of(const Case& test_case, const ModelConfig& config) {
+  return CourseReader(window_of(config)).read(test_case.calls);
+}
+
+const std::vector<std::string>& class_names() {
+  static const std::vector<std::string> names = {
+      "window crossed",    "window crossed in decode", "chunk longer than the window",
+      "chunk after decode", "several chunks",          "batch of unequal rows",
+      "layers shared",     "all but one layer shared", "explicit sharing map",
+      "owner not adjacent", "heads 6 over 2 or 3",     "soft cap",
+      "rewind",            "fork, reorder or save"};
+  return names;
+}
+
+}  // namespace
+
+std::set<std::string> needed_capabilities(const Case& test_case, const ModelConfig& config) {
+  std::set<std::string> needed = course_of(test_case, config).capabilities;
+  if (config.kv_sharing_map) needed.insert("sharing_map");
+  return needed;
+}
+
+int needed_margin(const Case& test_case, const ModelConfig& config) {
+  return course_of(test_case, config).margin;
+}
+
+std::string missing_for(const Case& test_case, const ModelConfig& config, const SubjectInfo& info) {
+  if (!info.families.count(to_string(config.family))) return to_string(config.family);
+  std::vector<std::string> missing;
+  for (const std::string& name : needed_capabilities(test_case, config)) {
+    if (!info.capabilities.count(name)) missing.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(missing, ", "));
+}
+
+std::set<std::string> coverage_classes(const Case& test_case, const ModelConfig& config) {
+  const Course course = course_of(test_case, config);
+  const std::vector<LayerPlan> plan = plan_layers(config);
+  const int window = window_of(config);
+  const auto consumers = std::count_if(plan.begin(), plan.end(),
+                                       [](const LayerPlan& l) { return !l.owns_keys(); });
+  const bool distant = std::any_of(plan.begin(), plan.end(), [](const LayerPlan& l) {
+    return !l.owns_keys() && l.owner < l.layer - 1;
+  });
+  const std::string family = config.family == Family::gemma3n ? "gemma3n: " : "gemma4: ";
+  std::set<std::string> classes;
+  const auto add = [&](bool met, const char* name) {
+    if (met) classes.insert(family + name);
+  };
+  const auto has = [&](const char* name) { return course.capabilities.count(name) > 0; };
+  add(window > 0 && course.longest > window, "window crossed");
+  add(course.crossed_in_decode, "window crossed in decode");
+  add(course.chunk_over_window, "chunk longer than the window");
+  add(course.chunk_after_decode, "chunk after decode");
+  add(has("chunked"), "several chunks");
+  add(has("ragged"), "batch of unequal rows");
+  add(consumers > 0, "layers shared");
+  add(consumers > 0 && consumers == config.num_layers - 1, "all but one layer shared");
+  add(config.kv_sharing_map.has_value() && consumers > 0, "explicit sharing map");
+  add(distant, "owner not adjacent");
+  add(config.num_attention_heads == 6, "heads 6 over 2 or 3");
+  add(config.final_logit_softcapping.has_value(), "soft cap");
+  add(has("rewind"), "rewind");
+  add(has("fork") || has("reorder") || has("save"), "fork, reorder or save");
+  const auto family_class = [&](bool met, const char* name) {
+    if (met) classes.insert(name);
+  };
+  const auto differ = [](const auto& list) {
+    return std::adjacent_find(list.begin(), list.end(), std::not_equal_to<>()) != list.end();
+  };
+  if (config.family == Family::gemma4) {
+    family_class(config.enable_moe_block, "gemma4: experts");
+    family_class(differ(config.head_dims), "gemma4: two head sizes");
+    family_class(config.attention_k_eq_v, "gemma4: values from keys");
+    family_class(config.full_rope.partial_rotary_factor < 1, "gemma4: partial rotary");
+  } else {
+    family_class(std::any_of(config.activation_sparsity.begin(), config.activation_sparsity.end(),
+                             [](double s) { return s > 0; }),
+                 "gemma3n: activation sparsity");
+    family_class(config.vocab_size_per_layer_input < config.vocab_size,
+                 "gemma3n: smaller per-layer vocabulary");
+  }
+  return classes;
+}
+
+std::set<std::string> all_coverage_classes() {
+  std::set<std::string> classes = {"gemma4: experts", "gemma4: two head sizes",
+                                   "gemma4: values from keys", "gemma4: partial rotary",
+                                   "gemma3n: activation sparsity",
+                                   "gemma3n: smaller per-layer vocabulary"};
+  for (const std::string& name : class_names()) {
+    classes.insert("gemma3n: " + name);
+    classes.insert("gemma4: " + name);
+  }
+  return classes;
+}
+
+}  // namespace kvconform

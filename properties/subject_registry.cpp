@@ -1,0 +1,79 @@
+// From the names of subjects to subjects.
+#include "properties/subject_registry.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <functional>
+#include <optional>
+
+#include "properties/faults/faults.h"
+#include "properties/subjects/reference_subject.h"
+#include "reference/error.h"
+
+namespace kvconform {
+namespace {
+
+template <class N>
+std::unique_ptr<Subject> reference(const char* name, const char* dtype) {
+  return std::make_unique<ReferenceSubject<N>>(name, dtype);
+}
+
+struct BuiltIn {
+  SubjectEntry entry;
+  std::function<std::unique_ptr<Subject>()> make;
+};
+
+const std::vector<BuiltIn>& built_in() {
+  static const std::vector<BuiltIn> subjects = {
+      {{"reference", "the CPU reference in float32: what goldens hash"},
+       [] { return reference<Float32>("reference", "float32"); }},
+      {{"reference:double", "the truth that errors are measured against"},
+       [] { return reference<Float64>("reference:double", "float64"); }},
+      {{"reference:bfloat16", "rounds where a bfloat16 model stores a tensor, sums in float32"},
+       [] { return reference<BFloat16>("reference:bfloat16", "bfloat16"); }},
+      {{"reference:float16", "rounds where a float16 model stores a tensor, sums in float32"},
+       [] { return reference<Float16>("reference:float16", "float16"); }}};
+  return subjects;
+}
+
+const std::string kNoisy = "reference:noisy=";
+const std::string kFault = "fault:";
+
+/// The rest of a name after a prefix.
+std::optional<std::string> after(const std::string& name, const std::string& prefix) {
+  if (name.rfind(prefix, 0) != 0) return std::nullopt;
+  return name.substr(prefix.size());
+}
+
+std::unique_ptr<Subject> noisy(const std::string& name, const std::string& dtype) {
+  if (unit_roundoff(dtype) == 0) {
+    throw Error("KV2102", fmt::format("the noise probe has no precision \"{}\"", dtype),
+                "give float64, float32, bfloat16 or float16");
+  }
+  return std::make_unique<ReferenceSubject<Noisy>>(name, dtype, Healthy{}, noise_of(dtype, 1));
+}
+
+}  // namespace
+
+std::vector<SubjectEntry> known_subjects() {
+  std::vector<SubjectEntry> entries;
+  for (const BuiltIn& subject : built_in()) entries.push_back(subject.entry);
+  entries.push_back({kNoisy + "PRECISION", "the noise probe: every operation is off by a little"});
+  entries.push_back({kFault + "NAME", "the reference with one planted fault"});
+  return entries;
+}
+
+std::unique_ptr<Subject> make_subject(const std::string& name) {
+  for (const BuiltIn& subject : built_in()) {
+    if (subject.entry.name == name) return subject.make();
+  }
+  if (const auto dtype = after(name, kNoisy)) return noisy(name, *dtype);
+  if (const auto fault = after(name, kFault)) return make_faulty_subject(*fault);
+  std::vector<std::string> names;
+  for (const SubjectEntry& entry : known_subjects()) names.push_back(entry.name);
+  throw Error("KV2101", fmt::format("there is no subject \"{}\"", name),
+              fmt::format("use one of: {}", fmt::join(names, ", ")));
+}
+
+}  // namespace kvconform

@@ -1,0 +1,55 @@
+// How much the arithmetic of a precision costs on the case at hand (numerics.md, "Error budgets").
+//
+// The double reference gives the truth; the reference run a few times on numbers whose every operation
+// is off by a random relative error of at most u shows how far honest arithmetic in that precision
+// strays from it. The budget of a row is a multiple of that spread plus a rounding floor. The multiple
+// is measured, not chosen: README.md has the data and the command.
+//
+// Choices are discontinuous. Where the experts of a token are within the noise of being others, the
+// case does not decide, for this position and for all that see it: they are ill-conditioned.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "properties/history.h"
+#include "reference/checkpoint.h"
+#include "reference/trace.h"
+
+namespace kvconform {
+
+/// Budgets of one history, an entry a position.
+struct Assessment {
+  TokenHistory history;
+  Logits truth;
+  std::vector<double> spread;         ///< of the logits, largest over probes and vocabulary
+  std::vector<double> budget;         ///< for |subject − truth| of each logit
+  std::vector<bool> ill_conditioned;  ///< routing within the noise here or before
+  /// Budgets of the trace arrays by name, where traces were asked for.
+  std::map<std::string, std::vector<double>> trace_budget;
+};
+
+class Yardstick {
+ public:
+  /// `dtype` as subjects give it: float64, float32, bfloat16, float16.
+  Yardstick(std::shared_ptr<const Checkpoint> checkpoint, std::string dtype);
+
+  /// Computed once for a history and everything that begins it: ask for the longest ones first.
+  const Assessment& assess(const TokenHistory& history, bool traces);
+
+  /// budget = kMultiple · spread + kFloor · u · (largest |logit| of the row).
+  static constexpr double kMultiple = 8;
+  static constexpr double kFloor = 4;
+  static constexpr int kProbes = 3;
+
+ private:
+  Assessment measure(const TokenHistory& history, bool traces) const;
+
+  std::shared_ptr<const Checkpoint> checkpoint_;
+  std::string dtype_;
+  std::vector<std::unique_ptr<Assessment>> done_;
+};
+
+}  // namespace kvconform
