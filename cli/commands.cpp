@@ -10,6 +10,8 @@ const std::vector<Command>& commands() {
       {"score", "compute the logits of a checkpoint: top tokens, hash, a file",
        "kvconform score ~/models/gemma-3n-E2B --tokens 2,105,2364 --save logits.safetensors",
        add_score},
+      {"model create", "write a random checkpoint in Hugging Face layout",
+       "kvconform model create tiny --family gemma4 --seed 7 --sliding-window 8", add_model_create},
       {"golden verify", "compare the reference with its approved logits; writes nothing",
        "kvconform golden verify", add_golden_verify},
       {"golden list", "list the goldens", "kvconform golden list", add_golden_list},
