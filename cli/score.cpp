@@ -13,12 +13,13 @@
 #include "cli/input.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
+#include "cli/processors.h"
 #include "cli/subjects.h"
 #include "cli/words.h"
 #include "golden/sha256.h"
-#include "properties/case.h"
-#include "properties/subject_registry.h"
+#include "reference/checkpoint.h"
 #include "reference/error.h"
+#include "reference/model.h"
 #include "reference/safetensors.h"
 
 namespace kvconform::cli {
@@ -42,20 +43,23 @@ void require_in_vocabulary(const std::vector<int>& tokens, int vocab_size) {
                   fmt::format("give ids from 0 to {}", vocab_size - 1));
 }
 
-Logits score(const ModelSource& model, const std::vector<int>& tokens, const std::string& name) {
-  try {
-    const std::unique_ptr<Subject> subject = make_subject(name);
-    return subject->score(subject->load(model), {tokens}).logits;
-  } catch (const SubjectRefusal& refusal) {
-    throw Error("KV4010", fmt::format("{} refused: {}", name, refusal.what()),
-                "give a model and tokens that the subject takes");
-  }
+using CheckpointPtr = std::shared_ptr<const Checkpoint>;
+
+template <class N>
+Logits score_with(const CheckpointPtr& checkpoint, const std::vector<int>& tokens) {
+  return to_logits(Model<N>(checkpoint, processors()).score({tokens}));
 }
 
-std::unique_ptr<ModelSource> source_of(const std::filesystem::path& folder) {
-  ModelSpec spec;
-  spec.folder = folder;
-  return make_model_source(spec);
+// The reference is called directly, with a thread a processor: a real checkpoint takes minutes on
+// one. Subjects are made for many small cases at once and use one thread each.
+Logits score(const CheckpointPtr& checkpoint, const std::vector<int>& tokens,
+             const std::string& subject) {
+  if (subject == "reference") return score_with<Float32>(checkpoint, tokens);
+  if (subject == "reference:double") return score_with<Float64>(checkpoint, tokens);
+  if (subject == "reference:bfloat16") return score_with<BFloat16>(checkpoint, tokens);
+  if (subject == "reference:float16") return score_with<Float16>(checkpoint, tokens);
+  throw Error("KV4010", fmt::format("score cannot use the subject {}", subject),
+              "use reference, reference:double, reference:bfloat16 or reference:float16");
 }
 
 // Best first; of equal logits the lower id comes first.
@@ -93,9 +97,9 @@ void save(const Logits& logits, const std::filesystem::path& file) {
 ExitCode run(const Options& options) {
   require_available(options.subject);
   const std::vector<int> tokens = prompt_of(options);
-  const std::unique_ptr<ModelSource> model = source_of(options.folder);
-  require_in_vocabulary(tokens, model->checkpoint()->config().vocab_size);
-  const Logits logits = score(*model, tokens, options.subject);
+  const CheckpointPtr checkpoint = Checkpoint::open(options.folder);
+  require_in_vocabulary(tokens, checkpoint->config().vocab_size);
+  const Logits logits = score(checkpoint, tokens, options.subject);
   print_scores(logits, options);
   if (!options.save.empty()) save(logits, options.save);
   return ExitCode::conforms;
