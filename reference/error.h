@@ -2,7 +2,7 @@
 // README.md of the component that raises it), names the thing and the value that is wrong, and says
 // what to do.
 //
-//   throw Error("KV1003", "sliding_window is -1", "give a window of at least 1");
+//   throw Error("KV1016", "sliding_window is -1", "give a window of at least 1");
 //
 // Ids: KV10xx configuration, KV11xx sharing plan, KV12xx safetensors, KV13xx checkpoint, KV14xx
 // model and cache, KV20xx cases, KV21xx subjects, KV22xx reports, KV23xx properties, KV30xx

@@ -15,7 +15,7 @@ namespace kvconform {
 template <class S>
 S gelu(S x) {
   const S inner = S(0.7978845608028654) * (x + S(0.044715) * (x * x * x));  // √(2/π)
-  return S(0.5) * x * (S(1) + exact_tanh(inner));
+  return x / (S(1) + exact_exp(S(-2) * inner));
 }
 
 /// One token's gate vector, in place; `sparsity` s in (0, 1).

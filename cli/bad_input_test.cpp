@@ -1,0 +1,159 @@
+// Wrong calls and wrong input end with exit code 2 and an error that names the id, the problem and
+// the remedy. The table is the test: add a line for each way of being wrong.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "cli/run_program.h"
+
+namespace kvconform::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+const fs::path kOracle = fs::path(KVCONFORM_SOURCE_DIR) / "golden" / "oracle";
+
+void expect_refused(const Words& words, const std::string& id, const std::string& says) {
+  const Outcome outcome = run_program(words);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out << outcome.error;
+  EXPECT_TRUE(std::regex_search(outcome.error, std::regex("^error KV[0-9]{4}: .+\n  remedy: .+\n")))
+      << outcome.error;
+  EXPECT_EQ(outcome.error.rfind("error " + id, 0), 0u) << outcome.error;
+  EXPECT_NE(outcome.error.find(says), std::string::npos) << outcome.error;
+}
+
+std::string bytes_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+void write(const fs::path& file, const std::string& bytes) {
+  std::ofstream(file, std::ios::binary) << bytes;
+}
+
+std::string with_header_length(std::string bytes, std::uint64_t length) {
+  std::memcpy(bytes.data(), &length, sizeof length);
+  return bytes;
+}
+
+class BadInput : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"config.json", "model.safetensors"})
+      fs::copy_file(kOracle / "gemma3n-base" / name, folder_ / name);
+  }
+  void expect_score_refused(const std::string& id, const std::string& says) {
+    expect_refused({"score", folder_.path().string(), "--tokens", "1,2"}, id, says);
+  }
+  void set_field(const std::string& name, const nlohmann::json& value) {
+    nlohmann::json config =
+        nlohmann::json::parse(bytes_of(kOracle / "gemma3n-base" / "config.json"));
+    config[name] = value;
+    write(folder_ / "config.json", config.dump());
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(BadInput, weights_that_are_no_safetensors_file_are_refused) {
+  const std::string good = bytes_of(folder_ / "model.safetensors");
+  const std::vector<std::string> wrong = {
+      good.substr(0, good.size() / 2), with_header_length(good, 1ULL << 62), "",
+      std::string("\4\0\0\0\0\0\0\0{{{{", 12), std::string(64, 'x')};
+  for (const std::string& bytes : wrong) {
+    write(folder_ / "model.safetensors", bytes);
+    expect_score_refused("KV12", "model.safetensors");
+  }
+}
+
+TEST_F(BadInput, a_config_that_breaks_a_rule_is_refused_by_the_name_of_the_field) {
+  const std::vector<std::pair<std::string, nlohmann::json>> wrong = {{"num_kv_shared_layers", 99},
+                                                                     {"sliding_window", -1},
+                                                                     {"layer_types", Words(6, "x")},
+                                                                     {"num_key_value_heads", 5},
+                                                                     {"no_such_field", 1}};
+  for (const auto& [name, value] : wrong) {
+    set_field(name, value);
+    expect_score_refused("KV1", name);
+    expect_refused({"plan", folder_.path().string()}, "KV1", name);
+  }
+}
+
+TEST_F(BadInput, a_config_that_is_no_json_is_refused) {
+  write(folder_ / "config.json", "{\"model_type\": ");
+  expect_score_refused("KV1", "config.json");
+}
+
+TEST_F(BadInput, tokens_that_are_not_ids_of_the_vocabulary_are_refused) {
+  const std::string folder = folder_.path().string();
+  expect_refused({"score", folder, "--tokens", "1,100000"}, "KV4005", "100000");
+  expect_refused({"score", folder, "--tokens", "31"}, "KV4005", "31");
+  expect_refused({"score", folder, "--tokens=-1"}, "KV4004", "-1");
+  expect_refused({"score", folder, "--tokens", "1,,2"}, "KV4004", "empty");
+  expect_refused({"score", folder, "--tokens", "1,2,"}, "KV4004", "empty");
+  expect_refused({"score", folder, "--tokens", "1,2x"}, "KV4004", "2x");
+  expect_refused({"score", folder, "--tokens", "0x1"}, "KV4004", "0x1");
+  expect_refused({"score", folder, "--tokens", "99999999999"}, "KV4004", "99999999999");
+  expect_refused({"score", folder, "--tokens-file", folder + "/none"}, "KV4007", "none");
+  expect_refused({"score", folder}, "KV4003", "tokens");
+}
+
+TEST_F(BadInput, paths_that_are_not_there_are_refused) {
+  const std::string nowhere = (folder_ / "nowhere").string();
+  expect_refused({"score", nowhere, "--tokens", "1"}, "KV1", nowhere);
+  expect_refused({"plan", nowhere}, "KV4007", nowhere);
+  expect_refused({"replay", nowhere}, "KV20", nowhere);
+  expect_refused({"shrink", nowhere}, "KV20", nowhere);
+  expect_refused({"check", "--model", nowhere}, "KV1", nowhere);
+}
+
+TEST_F(BadInput, folders_that_hold_something_are_not_written_into) {
+  const std::string folder = folder_.path().string();
+  expect_refused({"check", "--report", folder, "--cases", "1"}, "KV2201", folder);
+  expect_refused({"model", "create", folder}, "KV13", folder);
+}
+
+TEST(BadCall, unknown_words_are_refused_with_what_may_have_been_meant) {
+  expect_refused({"chekc"}, "KV4001", "did you mean check?");
+  expect_refused({"bench"}, "KV4001", "the commands are");
+  expect_refused({"golden"}, "KV4001", "verify");
+  expect_refused({"golden", "prune"}, "KV4001", "prune");
+  expect_refused({"--verison"}, "KV4002", "did you mean --version?");
+  expect_refused({"check", "--no-such-option"}, "KV4002", "--no-such-option");
+  expect_refused({"check", "--caes", "5"}, "KV4002", "did you mean --cases?");
+  expect_refused({"check", "--property", "no-such-property"}, "KV4008", "no-such-property");
+  expect_refused({"check", "--subject", "no-such-subject"}, "KV21", "no-such-subject");
+  expect_refused({"doctor", "extra"}, "KV4003", "extra");
+}
+
+TEST(BadCall, values_that_an_option_does_not_take_are_refused) {
+  for (const char* cases : {"0", "-1", "x", "1.5", "010", "99999999999999999999", ""})
+    expect_refused({"check", std::string("--cases=") + cases}, "KV4003", "--cases");
+  for (const char* shard : {"0/3", "4/3", "1", "1/", "/3", "1/3x", "a/b"})
+    expect_refused({"check", "--shard", shard}, "KV4009", shard);
+  expect_refused({"check", "--size", "huge"}, "KV4003", "huge");
+  expect_refused({"check", "--resume"}, "KV4003", "--report");
+}
+
+TEST(BadCall, what_this_version_does_not_have_is_refused_and_never_ignored) {
+  for (const char* subject : {"process:cat", "plugin:x.so", "cuda", "transformers", "mlx-lm"})
+    expect_refused({"check", "--subject", subject}, "KV4006", "not available in this version");
+  expect_refused({"check", "--known-failures", "ledger.json"}, "KV4006", "--known-failures");
+}
+
+TEST(BadCall, a_program_without_words_shows_its_commands) {
+  const Outcome outcome = run_program({});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.error.find("Commands:"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvconform::cli

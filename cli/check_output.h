@@ -1,0 +1,26 @@
+// What a check prints once it has run: the table, what was not covered, and the last line.
+#pragma once
+
+#include <string>
+
+#include "properties/runner.h"
+
+namespace kvconform::cli {
+
+/// One row for each property and subject.
+std::string summary_table(const RunSummary& summary);
+
+/// Hard classes that were met less often than required; "" where the minimum is reached or was not
+/// asked for.
+std::string missing_coverage(const RunSummary& summary);
+
+/// "1200 cases in 31 s, 2322 cases a minute: conforms"
+std::string last_line(const RunSummary& summary, int exit_code);
+
+/// `check --list`: every property with its sentence.
+std::string property_list();
+
+/// In GitHub Actions: an annotation for each failure, and the Markdown for the step summary.
+void announce_to_github(const RunSummary& summary);
+
+}  // namespace kvconform::cli

@@ -1,0 +1,126 @@
+// check, replay and shrink from outside: exit codes, the report, an interrupt, the ways to share
+// the work.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/run_program.h"
+
+namespace kvconform::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Words = std::vector<std::string>;
+
+const fs::path kOracle = fs::path(KVCONFORM_SOURCE_DIR) / "golden" / "oracle";
+
+json summary_of(const fs::path& report) {
+  std::ifstream file(report / "summary.json");
+  return json::parse(file);
+}
+
+std::vector<json> results_of(const fs::path& report) {
+  std::ifstream file(report / "results.jsonl");
+  std::vector<json> results;
+  for (std::string line; std::getline(file, line);) results.push_back(json::parse(line));
+  return results;
+}
+
+std::string last_line(const std::string& text) {
+  const std::size_t end = text.find_last_not_of('\n');
+  const std::size_t begin = text.rfind('\n', end);
+  return text.substr(begin + 1, end - begin);
+}
+
+// A check with a report in a new folder.
+struct Checked {
+  TemporaryFolder folder;
+  Outcome outcome;
+  json summary;
+  explicit Checked(Words words, const std::string& interrupt_after = "") {
+    const fs::path report = folder / "report";
+    words.insert(words.begin(), "check");
+    words.insert(words.end(), {"--report", report.string()});
+    outcome = run_program(words, interrupt_after);
+    if (fs::exists(report / "summary.json")) summary = summary_of(report);
+  }
+};
+
+TEST(Check, a_healthy_reference_conforms_and_the_last_line_has_the_rate) {
+  const Checked checked({"--cases", "5", "--seed", "3"});
+  // So few cases meet too few hard classes: that has an exit code of its own.
+  EXPECT_TRUE(checked.outcome.exit_code == 0 || checked.outcome.exit_code == 3)
+      << checked.outcome.out << checked.outcome.error;
+  EXPECT_EQ(checked.summary.at("exit_code"), checked.outcome.exit_code);
+  EXPECT_EQ(checked.summary.at("seed"), 3);
+  EXPECT_EQ(checked.summary.at("counts").count("differs"), 0u);
+  const std::string last = last_line(checked.outcome.out);
+  EXPECT_NE(last.find("cases a minute"), std::string::npos) << last;
+  for (const json& result : results_of(checked.folder / "report"))
+    EXPECT_NE(result.at("verdict"), "differs") << result;
+}
+
+TEST(Check, stored_results_have_lines_of_their_own_and_count_no_generated_case) {
+  const Checked checked({"--cases", "1"});
+  std::int64_t cases = 0;
+  bool oracle = false;
+  for (const json& result : results_of(checked.folder / "report")) {
+    if (result.at("property") == "oracle")
+      oracle = true;
+    else if (result.at("property") != "golden")
+      cases += result.at("cases").get<std::int64_t>();
+  }
+  EXPECT_TRUE(oracle) << checked.outcome.out;
+  EXPECT_EQ(checked.summary.at("cases"), cases);
+}
+
+TEST(Check, a_planted_fault_is_exit_code_1_and_its_case_replays_and_shrinks) {
+  const Checked checked({"--subject", "fault:consumers-without-cache", "--cases", "20"});
+  ASSERT_EQ(checked.outcome.exit_code, 1) << checked.outcome.out << checked.outcome.error;
+  std::string file;
+  for (const json& result : results_of(checked.folder / "report"))
+    if (result.at("verdict") == "differs") file = result.at("case").get<std::string>();
+  const std::string recorded = (checked.folder / "report" / file).string();
+  EXPECT_NE(checked.outcome.out.find("kvconform replay"), std::string::npos);
+  EXPECT_EQ(run_program({"replay", recorded}).exit_code, 1);
+  EXPECT_EQ(run_program({"replay", recorded, "--subject", "reference"}).exit_code, 0);
+  const Outcome shrunk = run_program({"shrink", recorded, "--seconds", "2"});
+  EXPECT_EQ(shrunk.exit_code, 1) << shrunk.out << shrunk.error;
+}
+
+TEST(Check, given_checkpoints_are_checked_the_bidirectional_one_by_what_applies) {
+  for (const char* name : {"gemma3n-base", "gemma4-bidirectional-all"}) {
+    const Outcome outcome =
+        run_program({"check", "--model", (kOracle / name).string(), "--cases", "3"});
+    EXPECT_EQ(outcome.exit_code, 0) << name << outcome.out << outcome.error;
+  }
+}
+
+TEST(Check, nothing_compared_is_exit_code_3) {
+  // A model without a cache under a property that is about nothing else.
+  const Outcome outcome = run_program({"check", "--cases", "3", "--property", "rewind", "--model",
+                                       (kOracle / "gemma4-bidirectional-all").string()});
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.out << outcome.error;
+}
+
+TEST(Check, an_interrupt_leaves_a_valid_report_marked_incomplete) {
+  const Checked checked({"--seconds", "600", "--jobs", "1"}, "cases");
+  EXPECT_EQ(checked.outcome.exit_code, 130) << checked.outcome.out << checked.outcome.error;
+  ASSERT_TRUE(checked.summary.is_object());
+  EXPECT_EQ(checked.summary.at("complete"), false);
+  EXPECT_EQ(checked.summary.at("exit_code"), 130);
+}
+
+TEST(Check, list_names_each_property_with_a_sentence) {
+  const Outcome outcome = run_program({"check", "--list"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(outcome.out.find("needs:"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvconform::cli

@@ -1,0 +1,32 @@
+// The table of commands: the one list that dispatch, help and "did you mean" go by.
+#include "cli/command.h"
+
+namespace kvconform::cli {
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> all = {
+      {"plan", "print who reads whose keys and values, layer by layer",
+       "kvconform plan ~/models/gemma-3n-E2B --json", add_plan},
+      {"score", "compute the logits of a checkpoint: top tokens, hash, a file",
+       "kvconform score ~/models/gemma-3n-E2B --tokens 2,105,2364 --save logits.safetensors",
+       add_score},
+      {"model create", "write a random checkpoint in Hugging Face layout",
+       "kvconform model create tiny --family gemma4 --seed 7 --sliding-window 8", add_model_create},
+      {"golden verify", "compare the reference with its approved logits; writes nothing",
+       "kvconform golden verify", add_golden_verify},
+      {"golden list", "list the goldens", "kvconform golden list", add_golden_list},
+      {"golden record", "compute goldens anew, beside the approved ones",
+       "kvconform golden record gemma3n-prefill", add_golden_record},
+      {"golden approve", "show what changed, ask, and make what was recorded the approved logits",
+       "kvconform golden approve gemma3n-prefill", add_golden_approve},
+      {"golden prune", "remove files that no golden needs", "kvconform golden prune --yes",
+       add_golden_prune},
+      {"golden export", "write a golden as a checkpoint with expected logits",
+       "kvconform golden export gemma3n-prefill exported", add_golden_export},
+      {"doctor", "show compilers, libraries, processor, GPU and which subjects can run here",
+       "kvconform doctor", add_doctor},
+  };
+  return all;
+}
+
+}  // namespace kvconform::cli

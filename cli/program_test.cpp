@@ -1,0 +1,164 @@
+// The commands on good input: what they print, what they write, and the exit codes scripts rely on.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/run_program.h"
+#include "golden/oracle_cases.h"
+#include "reference/safetensors.h"
+
+namespace kvconform::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+const fs::path kOracle = fs::path(KVCONFORM_SOURCE_DIR) / "golden" / "oracle";
+const std::string kBase = (kOracle / "gemma3n-base").string();
+
+Outcome succeed(const Words& words) {
+  const Outcome outcome = run_program(words);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.error;
+  return outcome;
+}
+
+std::string line_with(const std::string& text, const std::string& what) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(what) != std::string::npos) return line;
+  return "";
+}
+
+std::string joined(const std::vector<int>& tokens) {
+  std::string text;
+  for (int token : tokens) text += (text.empty() ? "" : ",") + std::to_string(token);
+  return text;
+}
+
+// Largest distance of saved float32 logits from the stored float64 ones; infinity for another shape
+// or a NaN.
+double distance(const fs::path& saved, const ExpectedArray& expected) {
+  const SafetensorsContent content = read_safetensors(saved);
+  const TensorView& logits = content.table.tensors.at("logits");
+  if (content.table.tensors.size() != 1 || logits.dtype != Dtype::f32 ||
+      logits.shape != expected.shape)
+    return INFINITY;
+  double largest = 0;
+  for (std::int64_t i = 0; i < logits.count(); ++i) {
+    const double error = std::abs(element(logits, i) - expected.values[std::size_t(i)]);
+    if (!(error <= largest)) largest = std::isnan(error) ? INFINITY : error;
+  }
+  return largest;
+}
+
+TEST(Program, version_and_help_are_printed_and_every_command_shows_an_example) {
+  EXPECT_EQ(succeed({"--version"}).out.rfind("kvconform ", 0), 0u);
+  const std::string help = succeed({"--help"}).out;
+  for (const char* command : {"check", "replay", "shrink", "plan", "score", "doctor"}) {
+    EXPECT_NE(line_with(help, command), "") << command;
+    EXPECT_NE(
+        succeed({command, "--help"}).out.find("Example:\n  kvconform " + std::string(command)),
+        std::string::npos)
+        << command;
+  }
+  for (const char* second : {"verify", "list", "record", "approve"})
+    EXPECT_NE(succeed({"golden", second, "--help"}).out.find("Example:"), std::string::npos);
+}
+
+TEST(Program, doctor_names_compilers_libraries_and_subjects) {
+  const std::string text = succeed({"doctor"}).out;
+  for (const char* what : {"compilers", "libraries", "processor", "nvcc", "reference", "process:"})
+    EXPECT_NE(text.find(what), std::string::npos) << what;
+}
+
+TEST(Program, plan_shows_the_owner_of_each_layer) {
+  const std::string text = succeed({"plan", kBase}).out;
+  EXPECT_NE(text.find("consumer"), std::string::npos) << text;
+  const nlohmann::json plan =
+      nlohmann::json::parse(succeed({"plan", kBase + "/config.json", "--json"}).out);
+  ASSERT_EQ(plan.at("layers").size(), 6u);
+  EXPECT_EQ(plan.at("layers").at(5).at("role"), "consumer");
+  EXPECT_EQ(plan.at("layers").at(5).at("owner"), 2);
+}
+
+TEST(Score, logits_are_those_that_other_software_computed) {
+  const TemporaryFolder folder;
+  for (const char* name : {"gemma3n-base", "gemma4-base", "gemma4-bidirectional-all"}) {
+    const OracleCase oracle = load_oracle_case(kOracle / name);
+    const std::string saved = (folder / "logits.safetensors").string();
+    const std::string tokens = joined(oracle.prompts[0]);
+    succeed({"score", oracle.folder.string(), "--tokens", tokens, "--save", saved});
+    // The bound that accepts transformers' own float32 result six times over.
+    EXPECT_LE(distance(saved, oracle.array(0, "logits_f64")),
+              6 * std::max(oracle.measured.float32_vs_float64, 1e-6))
+        << name;
+  }
+}
+
+TEST(Score, the_same_numbers_give_the_same_hash_and_other_precisions_another) {
+  const auto hash = [](const Words& more) {
+    Words words = {"score", kBase};
+    words.insert(words.end(), more.begin(), more.end());
+    return line_with(succeed(words).out, "sha256 ");
+  };
+  const TemporaryFolder folder;
+  std::ofstream(folder / "tokens.txt") << "1 2\n3,\n4\n";
+  const std::string reference = hash({"--tokens", "1,2,3,4"});
+  EXPECT_EQ(reference.size(), std::string("sha256 ").size() + 64);
+  EXPECT_EQ(hash({"--tokens", "1,2,3,4"}), reference);
+  EXPECT_EQ(hash({"--tokens-file", (folder / "tokens.txt").string()}), reference);
+  EXPECT_NE(hash({"--tokens", "1,2,3,5"}), reference);
+  EXPECT_NE(hash({"--tokens", "1,2,3,4", "--subject", "reference:bfloat16"}), reference);
+}
+
+TEST(ModelCreate, a_created_checkpoint_is_scored_and_repeats_bit_for_bit) {
+  const TemporaryFolder folder;
+  const auto hash = [&](const std::string& name, const Words& more) {
+    const std::string target = (folder / name).string();
+    Words words = {"model", "create", target};
+    words.insert(words.end(), more.begin(), more.end());
+    succeed(words);
+    return line_with(succeed({"score", target, "--tokens", "1,2,3"}).out, "sha256 ");
+  };
+  const Words gemma4 = {"--family", "gemma4", "--seed", "7"};
+  const std::string first = hash("a", gemma4);
+  EXPECT_EQ(hash("b", gemma4), first);
+  EXPECT_NE(hash("c", {"--family", "gemma4", "--seed", "8"}), first);
+  EXPECT_NE(hash("d", {"--family", "gemma4", "--seed", "7", "--dtype", "bfloat16"}), first);
+  EXPECT_EQ(hash("e", {"--family", "gemma4", "--seed", "7", "--dead-tensors", "nan"}), first);
+}
+
+TEST(ModelCreate, any_field_of_the_config_can_be_set_in_two_ways) {
+  const TemporaryFolder folder;
+  const std::string target = (folder / "model").string();
+  succeed({"model", "create", target, "--set", "sliding_window=3", "--num-kv-shared-layers", "1"});
+  std::ifstream file(folder / "model/config.json");
+  const nlohmann::json config = nlohmann::json::parse(file);
+  EXPECT_EQ(config.at("sliding_window"), 3);
+  EXPECT_EQ(config.at("num_kv_shared_layers"), 1);
+}
+
+TEST(Golden, list_names_goldens_and_verify_accepts_what_is_approved) {
+  EXPECT_NE(succeed({"golden", "list"}).out, "");
+  succeed({"golden", "verify"});
+}
+
+TEST(Output, a_full_disk_is_exit_code_5_and_a_reader_that_went_away_is_none) {
+  EXPECT_EQ(run_shell("{} doctor >/dev/full 2>/dev/null"), 5);
+  EXPECT_EQ(run_shell("bash -c 'set -o pipefail; {} check --list | true'"), 0);
+}
+
+TEST(Output, nothing_is_coloured_where_no_terminal_reads_it) {
+  const Outcome outcome = run_program({"check", "--property", "no-such-property"});
+  EXPECT_EQ((outcome.out + outcome.error).find('\033'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvconform::cli

@@ -1,0 +1,130 @@
+// score: logits of a checkpoint for one prompt: the top tokens after it, a hash over all positions,
+// and the whole array as a file for other programs.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/input.h"
+#include "cli/numbers.h"
+#include "cli/output.h"
+#include "cli/processors.h"
+#include "cli/subjects.h"
+#include "cli/words.h"
+#include "golden/sha256.h"
+#include "reference/checkpoint.h"
+#include "reference/error.h"
+#include "reference/model.h"
+#include "reference/safetensors.h"
+
+namespace kvconform::cli {
+namespace {
+
+struct Options {
+  std::string folder, tokens, tokens_file, save, subject = "reference";
+  int top = 5;
+};
+
+std::vector<int> prompt_of(const Options& options) {
+  if (options.tokens_file.empty()) return parse_tokens(options.tokens, "--tokens");
+  return parse_tokens(read_text(options.tokens_file), options.tokens_file);
+}
+
+void require_in_vocabulary(const std::vector<int>& tokens, int vocab_size) {
+  for (int token : tokens)
+    if (token >= vocab_size)
+      throw Error("KV4005",
+                  fmt::format("the token id {} is outside the vocabulary of {}", token, vocab_size),
+                  fmt::format("give ids from 0 to {}", vocab_size - 1));
+}
+
+using CheckpointPtr = std::shared_ptr<const Checkpoint>;
+
+template <class N>
+Logits score_with(const CheckpointPtr& checkpoint, const std::vector<int>& tokens) {
+  return to_logits(Model<N>(checkpoint, processors()).score({tokens}));
+}
+
+// The reference is called directly, with a thread a processor: a real checkpoint takes minutes on
+// one. Subjects are made for many small cases at once and use one thread each.
+Logits score(const CheckpointPtr& checkpoint, const std::vector<int>& tokens,
+             const std::string& subject) {
+  if (subject == "reference") return score_with<Float32>(checkpoint, tokens);
+  if (subject == "reference:double") return score_with<Float64>(checkpoint, tokens);
+  if (subject == "reference:bfloat16") return score_with<BFloat16>(checkpoint, tokens);
+  if (subject == "reference:float16") return score_with<Float16>(checkpoint, tokens);
+  throw Error("KV4010", fmt::format("score cannot use the subject {}", subject),
+              "use reference, reference:double, reference:bfloat16 or reference:float16");
+}
+
+// Best first; of equal logits the lower id comes first.
+std::vector<int> best_tokens(const double* logits, int vocab, int count) {
+  std::vector<int> ids(static_cast<std::size_t>(vocab));
+  std::iota(ids.begin(), ids.end(), 0);
+  count = std::min(count, vocab);
+  std::partial_sort(ids.begin(), ids.begin() + count, ids.end(), [&](int a, int b) {
+    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+  });
+  ids.resize(static_cast<std::size_t>(count));
+  return ids;
+}
+
+void print_scores(const Logits& logits, const Options& options) {
+  print("{} positions, vocabulary {}, computed by {}\n", logits.positions, logits.vocab,
+        options.subject);
+  const double* last = logits.row(logits.positions - 1);
+  print("most likely after the last token:\n");
+  for (int token : best_tokens(last, logits.vocab, options.top))
+    print("  {:>8}  {:.6f}\n", token, last[token]);
+  print("sha256 {}\n", sha256(logits));
+}
+
+void save(const Logits& logits, const std::filesystem::path& file) {
+  TensorTable table;
+  std::byte* bytes = table.add("logits", Dtype::f32, {logits.positions, logits.vocab});
+  for (std::size_t i = 0; i < logits.values.size(); ++i) {
+    const float value = static_cast<float>(logits.values[i]);
+    std::memcpy(bytes + i * sizeof value, &value, sizeof value);
+  }
+  write_safetensors(file, table);
+}
+
+ExitCode run(const Options& options) {
+  require_available(options.subject);
+  const std::vector<int> tokens = prompt_of(options);
+  const CheckpointPtr checkpoint = Checkpoint::open(options.folder);
+  require_in_vocabulary(tokens, checkpoint->config().vocab_size);
+  const Logits logits = score(checkpoint, tokens, options.subject);
+  print_scores(logits, options);
+  if (!options.save.empty()) save(logits, options.save);
+  return ExitCode::conforms;
+}
+
+}  // namespace
+
+Action add_score(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("DIR", options->folder, "a checkpoint folder in Hugging Face layout")->required();
+  auto* source = app.add_option_group("prompt");
+  source->add_option("--tokens", options->tokens, "token ids of the prompt")->type_name("1,2,3");
+  source->add_option("--tokens-file", options->tokens_file, "a file of token ids")
+      ->type_name("FILE");
+  source->require_option(1);
+  app.add_option("--save", options->save, "write the logits, float32 [tokens, vocab_size]")
+      ->type_name("FILE.safetensors");
+  app.add_option("--subject", options->subject, "what computes them")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--top", options->top, "how many tokens to print")
+      ->check(whole_number(1, 1000000))
+      ->type_name("N")
+      ->capture_default_str();
+  return [options] { return run(*options); };
+}
+
+}  // namespace kvconform::cli

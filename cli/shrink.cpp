@@ -1,0 +1,76 @@
+// shrink: makes a failing case smaller and writes it beside the given file.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/subjects.h"
+#include "properties/replay.h"
+#include "properties/reports/report.h"
+
+namespace kvconform::cli {
+namespace {
+
+struct Options {
+  std::string file, output;
+  ShrinkOptions shrink;
+};
+
+// "failures/a.json" becomes "failures/a.shrunk.json".
+std::filesystem::path output_file(const Options& options) {
+  if (!options.output.empty()) return options.output;
+  return std::filesystem::path(options.file).replace_extension(".shrunk.json");
+}
+
+RunSummary summary_of(const PropertyResult& result) {
+  RunSummary summary;
+  summary.complete = true;
+  summary.results = {result};
+  return summary;
+}
+
+ExitCode shrink(Options& options) {
+  ShrinkOptions& how = options.shrink;
+  for (const std::string& subject : {how.subject, how.against}) require_available(subject);
+  const Case given = read_case(options.file);
+  require_available(given.subject);
+  how.stop = &stop_on_interrupt();
+  how.on_step = [](const Case&, int steps, int tried) {
+    if (is_terminal(Stream::error))
+      write_error(fmt::format("\r\033[K{} steps smaller, {} cases tried", steps, tried));
+  };
+  const Case smallest = shrink_case(given, how);
+  if (is_terminal(Stream::error)) write_error("\r\033[K");
+  const PropertyResult result = replay_case(smallest, {how.subject, how.against, 1});
+  const ExitCode code = static_cast<ExitCode>(exit_code(summary_of(result)));
+  if (code == ExitCode::conforms || code == ExitCode::nothing_compared) {
+    print("{}: {}; nothing to make smaller\n", options.file, to_string(result.verdict));
+    return code;
+  }
+  write_case(smallest, output_file(options));
+  print("{}smallest case: {}\n", failure_text(result), output_file(options).string());
+  return *how.stop ? ExitCode::interrupted : code;
+}
+
+}  // namespace
+
+Action add_shrink(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("FILE", options->file, "a failing case, as in a report's failures/")->required();
+  app.add_option("--output", options->output, "where the smallest case goes (FILE.shrunk.json)")
+      ->type_name("FILE");
+  app.add_option("--subject", options->shrink.subject, "instead of the one recorded")
+      ->type_name("NAME");
+  app.add_option("--against", options->shrink.against, "instead of the one recorded")
+      ->type_name("NAME");
+  app.add_option("--seconds", options->shrink.seconds, "time it may take")
+      ->check(CLI::PositiveNumber)
+      ->type_name("S")
+      ->capture_default_str();
+  return [options] { return shrink(*options); };
+}
+
+}  // namespace kvconform::cli
