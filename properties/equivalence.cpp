@@ -232,14 +232,9 @@ Output ask_token_by_token(const LoadedModel& model, const TokenHistory& history,
   return all;
 }
 
-Verdict guarded(const Case& test_case, const Judgement& judgement, const std::vector<std::string>& needs,
+Verdict guarded(const Case& test_case, const Judgement& judgement,
                 const std::function<Verdict(const ModelConfig&)>& body) {
   const SubjectInfo& info = judgement.subject.info();
-  Verdict verdict;
-  for (const std::string& capability : needs) {
-    if (info.capabilities.count(capability)) continue;
-    return {VerdictKind::not_applicable, "the subject lacks " + capability, std::nullopt, 0, ""};
-  }
   const ModelConfig config = config_of(test_case.model);
   const std::string missing = missing_for(test_case, config, info);
   if (!missing.empty()) {
@@ -250,14 +245,12 @@ Verdict guarded(const Case& test_case, const Judgement& judgement, const std::ve
   } catch (const SubjectRefusal& e) {
     return refusal(test_case, config, info, e);
   } catch (const SubjectBroken& e) {
-    verdict.kind = VerdictKind::broken;
-    verdict.message = e.what();
+    return {VerdictKind::broken, e.what(), std::nullopt, 0, ""};
   }
-  return verdict;
 }
 
 Verdict judge_equivalence(const Case& test_case, Judgement& judgement, const Equivalence& how) {
-  return guarded(test_case, judgement, {}, [&](const ModelConfig& config) {
+  return guarded(test_case, judgement, [&](const ModelConfig& config) {
     const SubjectInfo& info = judgement.subject.info();
     Bench bench{test_case, judgement, config, false, 1, !config.bidirectional_all, {}};
     bench.bits = !how.against_other && info.bit_stable;

@@ -46,7 +46,7 @@ struct Equivalence {
 Verdict judge_equivalence(const Case& test_case, Judgement& judgement, const Equivalence& how);
 
 /// Runs `body` and turns what a subject can do to it (refuse, break, lack a capability) into verdicts.
-Verdict guarded(const Case& test_case, const Judgement& judgement, const std::vector<std::string>& needs,
+Verdict guarded(const Case& test_case, const Judgement& judgement,
                 const std::function<Verdict(const ModelConfig&)>& body);
 
 }  // namespace kvconform

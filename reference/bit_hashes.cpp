@@ -19,6 +19,7 @@
 #include "reference/model.h"
 #include "reference/normal_quantile.h"
 #include "reference/random.h"
+#include "reference/random_weights.h"
 
 namespace kvconform {
 namespace {
@@ -135,6 +136,20 @@ void hash_logits(const std::string& name, std::shared_ptr<const Checkpoint> chec
   extend.print("extend/" + name + "/" + N::name);
 }
 
+/// Random weights for a configuration: names, and values widened from the format they are stored
+/// in.
+void hash_random_weights(const std::string& name, const nlohmann::json& config) {
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
+    const TensorTable table = random_weights(config, {.seed = 4, .dtype = dtype});
+    BitHash hash;
+    for (const auto& [tensor, view] : table.tensors) {
+      hash.add_word(stream_key(0, tensor));
+      for (std::int64_t i = 0; i < view.count(); ++i) hash.add(element(view, i));
+    }
+    hash.print("weights/" + name + "/" + to_string(dtype));
+  }
+}
+
 /// The oracle's models cover every operation of both families; prompts here are our own.
 void hash_models(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> models;
@@ -145,6 +160,7 @@ void hash_models(const std::filesystem::path& folder) {
   for (const auto& path : models) {
     const auto checkpoint = Checkpoint::open(path);
     const std::string name = path.filename().string();
+    hash_random_weights(name, checkpoint->config_json());
     hash_logits<Float32>(name, checkpoint);
     hash_logits<Float64>(name, checkpoint);
     hash_logits<BFloat16>(name, checkpoint);

@@ -227,7 +227,7 @@ WeightsRecipe draw_weights(Draw& draw, const ModelWishes& wishes) {
 
 ModelSpec draw_model(Draw& draw, CaseSize size, const ModelWishes& wishes) {
   const Bounds bounds = bounds_of(size);
-  const bool gemma4 = draw.chance(50);
+  const bool gemma4 = draw.chance(50) && !wishes.gemma3n_only;
   const int least = wishes.sliding ? 3 : bounds.least_layers;
   const int layers = draw.between(least, bounds.most_layers);
   json config = json::object();

@@ -16,6 +16,7 @@ struct ModelWishes {
   bool dead_tensors = true;    ///< may carry projections of consumers
   bool reduced_dtype = true;   ///< may store weights in bfloat16 or float16
   bool experts = true;
+  bool gemma3n_only = false;
 };
 
 ModelSpec draw_model(Draw& draw, CaseSize size, const ModelWishes& wishes);
