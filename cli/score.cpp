@@ -110,11 +110,11 @@ ExitCode run(const Options& options) {
 Action add_score(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("DIR", options->folder, "a checkpoint folder in Hugging Face layout")->required();
-  auto* source = app.add_option_group("prompt");
-  source->add_option("--tokens", options->tokens, "token ids of the prompt")->type_name("1,2,3");
-  source->add_option("--tokens-file", options->tokens_file, "a file of token ids")
-      ->type_name("FILE");
-  source->require_option(1);
+  auto* tokens =
+      app.add_option("--tokens", options->tokens, "token ids of the prompt")->type_name("1,2,3");
+  auto* file = app.add_option("--tokens-file", options->tokens_file, "or a file of them")
+                   ->type_name("FILE")
+                   ->excludes(tokens);
   app.add_option("--save", options->save, "write the logits, float32 [tokens, vocab_size]")
       ->type_name("FILE.safetensors");
   app.add_option("--subject", options->subject, "what computes them")
@@ -124,7 +124,11 @@ Action add_score(CLI::App& app) {
       ->check(whole_number(1, 1000000))
       ->type_name("N")
       ->capture_default_str();
-  return [options] { return run(*options); };
+  return [options, tokens, file] {
+    if (tokens->empty() && file->empty())
+      throw Error("KV4003", "score needs a prompt", "add --tokens 1,2,3 or --tokens-file FILE");
+    return run(*options);
+  };
 }
 
 }  // namespace kvconform::cli
