@@ -38,7 +38,8 @@ class FolderSource : public ModelSource {
 class MemorySource : public ModelSource {
  public:
   MemorySource(nlohmann::json config, TensorTable tensors)
-      : config_(std::move(config)), checkpoint_(Checkpoint::from_tensors(config_, std::move(tensors))) {}
+      : config_(std::move(config)),
+        checkpoint_(Checkpoint::from_tensors(config_, std::move(tensors))) {}
 
   std::shared_ptr<const Checkpoint> checkpoint() const override { return checkpoint_; }
 

@@ -1,9 +1,9 @@
-// Projections that a file carries for consumers change nothing, whether absent, random or NaN; those of
-// their owner do.
+// Projections that a file carries for consumers change nothing, whether absent, random or NaN;
+// those of their owner do.
 //
-// Source: model-spec.md, section 2 ("dead tensors"): published files carry them, files saved by current
-// transformers do not (transformers #45336, vLLM #54917, lattice #992).
-// Needs: score. The second half is asked only where the truth itself moves by more than the noise.
+// Source: model-spec.md, section 2 ("dead tensors"): published files carry them, files saved by
+// current transformers do not (transformers #45336, vLLM #54917, lattice #992). Needs: score. The
+// second half is asked only where the truth itself moves by more than the noise.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,9 +24,8 @@ struct Variant {
   const char* name;
   DeadTensors dead;
 };
-constexpr Variant kVariants[] = {{"absent", DeadTensors::absent},
-                                 {"random", DeadTensors::random},
-                                 {"NaN", DeadTensors::nan}};
+constexpr Variant kVariants[] = {
+    {"absent", DeadTensors::absent}, {"random", DeadTensors::random}, {"NaN", DeadTensors::nan}};
 
 std::vector<double> all_logits(Subject& subject, const ModelSource& source, const Case& test_case,
                                int vocab_size) {
@@ -51,8 +50,7 @@ std::vector<double> all_budgets(Yardstick& yardstick, const Case& test_case, int
     for (const RowSpan& span : ledger.apply(call)) {
       const Assessment& a = yardstick.assess(span.history, false);
       for (int i = span.first; i < static_cast<int>(span.history.tokens.size()); ++i) {
-        budgets.insert(budgets.end(), vocab_size,
-                       a.ill_conditioned[i] ? HUGE_VAL : a.budget[i]);
+        budgets.insert(budgets.end(), vocab_size, a.ill_conditioned[i] ? HUGE_VAL : a.budget[i]);
       }
     }
   }
@@ -78,11 +76,9 @@ class DeadTensorsProperty : public GeneratedProperty {
         return Verdict{VerdictKind::not_applicable, "no layer of the model reads another's keys",
                        std::nullopt, 0, ""};
       }
-      const auto given = make_model_source(test_case.model);
-      const Verdict silent =
-          dead_ones_are_silent(*given, test_case, judgement, config, *consumer);
+      const Verdict silent = dead_ones_are_silent(test_case, judgement, config, *consumer);
       if (silent.kind != VerdictKind::conforms) return silent;
-      return owner_is_heard(*given, test_case, judgement, config, *consumer);
+      return owner_is_heard(test_case, judgement, config, *consumer);
     });
   }
 
@@ -99,13 +95,12 @@ class DeadTensorsProperty : public GeneratedProperty {
   }
 
  private:
-  static Verdict dead_ones_are_silent(const ModelSource& given, const Case& test_case, Judgement& judgement,
+  static Verdict dead_ones_are_silent(const Case& test_case, Judgement& judgement,
                                       const ModelConfig& config, const LayerPlan& consumer) {
     std::vector<double> plain;
     for (const Variant& variant : kVariants) {
-      const auto source = with_dead_tensors(given, variant.dead);
-      const auto logits =
-          all_logits(judgement.subject, *source, test_case, config.vocab_size);
+      const auto source = with_dead_tensors(judgement.model, variant.dead);
+      const auto logits = all_logits(judgement.subject, *source, test_case, config.vocab_size);
       if (plain.empty()) {
         plain = logits;
         continue;
@@ -120,9 +115,9 @@ class DeadTensorsProperty : public GeneratedProperty {
   }
 
   /// A subject that promises no bits is given the budget of two computations.
-  static bool within_budget(const RowComparison& same, Judgement& judgement,
-                               const Case& test_case, const ModelConfig& config,
-                               const std::vector<double>& plain, const std::vector<double>& seen) {
+  static bool within_budget(const RowComparison& same, Judgement& judgement, const Case& test_case,
+                            const ModelConfig& config, const std::vector<double>& plain,
+                            const std::vector<double>& seen) {
     if (judgement.subject.info().bit_stable || !same.reason.empty()) return false;
     const auto budgets = all_budgets(judgement.yardstick, test_case, config.vocab_size);
     for (std::size_t i = 0; i < plain.size(); ++i) {
@@ -142,9 +137,10 @@ class DeadTensorsProperty : public GeneratedProperty {
     at.budget_used = row.budget_used;
     if (row.worst >= 0) at.expected = plain[row.worst], at.seen = seen[row.worst];
     verdict.first_difference = at;
-    verdict.message = fmt::format("logits change when the dead projections of consumers are {}: {:.9g} "
-                                  "becomes {:.9g}",
-                                  variant, at.expected, at.seen);
+    verdict.message = fmt::format(
+        "logits change when the dead projections of consumers are {}: {:.9g} "
+        "becomes {:.9g}",
+        variant, at.expected, at.seen);
     verdict.cause = fmt::format(
         "consumers (layer {} among them) use projections of their own, which a loader must skip",
         consumer.layer);
@@ -152,9 +148,9 @@ class DeadTensorsProperty : public GeneratedProperty {
   }
 
   /// Turning the owner's keys and values over must move the logits, where it moves the truth.
-  static Verdict owner_is_heard(const ModelSource& given, const Case& test_case, Judgement& judgement,
+  static Verdict owner_is_heard(const Case& test_case, Judgement& judgement,
                                 const ModelConfig& config, const LayerPlan& consumer) {
-    const auto before = with_dead_tensors(given, DeadTensors::absent);
+    const auto before = with_dead_tensors(judgement.model, DeadTensors::absent);
     const auto after = with_negated_keys(*before, consumer.owner);
     const auto truth = make_subject("reference:double");
     const auto true_before = all_logits(*truth, *before, test_case, config.vocab_size);
@@ -172,14 +168,16 @@ class DeadTensorsProperty : public GeneratedProperty {
     if (!asked) return {};
     Verdict deaf;
     deaf.kind = VerdictKind::differs;
-    deaf.message = fmt::format("no logit moves when the keys and values of layer {} are turned over",
-                               consumer.owner);
+    deaf.message = fmt::format(
+        "no logit moves when the keys and values of layer {} are turned over", consumer.owner);
     return deaf;
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Property> dead_tensors() { return std::make_unique<DeadTensorsProperty>(); }
+std::unique_ptr<Property> dead_tensors() {
+  return std::make_unique<DeadTensorsProperty>();
+}
 
 }  // namespace kvconform

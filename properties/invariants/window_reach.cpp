@@ -1,9 +1,10 @@
-// A sliding model of L layers sees W − 1 tokens further back with each layer and no further: a change
-// L·(W − 1) + 1 tokens back moves no logit, a change W − 1 back does (W is the window, the query's own
-// token included).
+// A sliding model of L layers sees W − 1 tokens further back with each layer and no further: a
+// change L·(W − 1) + 1 tokens back moves no logit, a change W − 1 back does (W is the window, the
+// query's own token included).
 //
-// Source: model-spec.md, 6.1; transformers #29623, vLLM #3385, Megatron-Bridge #2656, TensorRT-LLM #5564.
-// Needs: score. The near half is asked only where the truth itself moves by more than the noise.
+// Source: model-spec.md, 6.1; transformers #29623, vLLM #3385, Megatron-Bridge #2656, TensorRT-LLM
+// #5564. Needs: score. The near half is asked only where the truth itself moves by more than the
+// noise.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +51,9 @@ class WindowReach : public GeneratedProperty {
     return "A sliding layer sees W tokens, its own included: the W-th one back moves no logit, the "
            "one before it does.";
   }
-  const char* source() const override { return "transformers #29623, vLLM #3385, TensorRT-LLM #5564"; }
+  const char* source() const override {
+    return "transformers #29623, vLLM #3385, TensorRT-LLM #5564";
+  }
   std::vector<std::string> needs() const override { return {"score"}; }
 
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
@@ -60,13 +63,12 @@ class WindowReach : public GeneratedProperty {
         return Verdict{VerdictKind::not_applicable, "the model has layers that see everything",
                        std::nullopt, 0, ""};
       }
-      const auto source = make_model_source(test_case.model);
-      const LoadedModel model(judgement.subject, *source);
+      const LoadedModel model(judgement.subject, judgement.model);
       for (const Call& call : test_case.calls) {
         for (const Row& tokens : call.tokens) {
           Verdict far = beyond_reach(model, config, depth, tokens, judgement);
           if (far.kind != VerdictKind::conforms) return far;
-          Verdict near = within_reach(model, *source, config, tokens, judgement);
+          Verdict near = within_reach(model, config, tokens, judgement);
           if (near.kind != VerdictKind::conforms) return near;
         }
       }
@@ -88,7 +90,8 @@ class WindowReach : public GeneratedProperty {
     config["num_kv_shared_layers"] = draw.between(0, layers - 1);
     config.erase("kv_sharing_map");
     for (const char* list : {"activation_sparsity_pattern", "intermediate_size"}) {
-      while (static_cast<int>(config[list].size()) > layers) config[list].erase(config[list].size() - 1);
+      while (static_cast<int>(config[list].size()) > layers)
+        config[list].erase(config[list].size() - 1);
     }
     spec.config_text = config.dump();
     return spec;
@@ -134,23 +137,25 @@ class WindowReach : public GeneratedProperty {
     }
     if (same.within) return {};
     Verdict verdict = differs(
-        fmt::format("token {} moves the logits of token {}, {} back: {} layers of window {} reach {}",
-                    hidden, query, query - hidden, depth, config.sliding_window,
-                    depth * (config.sliding_window - 1)),
+        fmt::format(
+            "token {} moves the logits of token {}, {} back: {} layers of window {} reach {}",
+            hidden, query, query - hidden, depth, config.sliding_window,
+            depth * (config.sliding_window - 1)),
         same, query);
-    verdict.cause = "the window is too wide somewhere: W counts the query's own token (transformers "
-                    "#29623), or a path ignores it";
+    verdict.cause =
+        "the window is too wide somewhere: W counts the query's own token (transformers "
+        "#29623), or a path ignores it";
     return verdict;
   }
 
-  static Verdict within_reach(const LoadedModel& model, const ModelSource& source,
-                              const ModelConfig& config, const Row& tokens, Judgement& judgement) {
+  static Verdict within_reach(const LoadedModel& model, const ModelConfig& config,
+                              const Row& tokens, Judgement& judgement) {
     const int query = static_cast<int>(tokens.size()) - 1;
     const int shown = query - (config.sliding_window - 1);
     if (shown < 0 || config.vocab_size < 2) return {};
     const Row other = with_other_token(tokens, shown, config.vocab_size);
     const auto truth_subject = make_subject("reference:double");
-    const LoadedModel truth(*truth_subject, source);
+    const LoadedModel truth(*truth_subject, judgement.model);
     const auto true_before = last_logits(truth, tokens), true_after = last_logits(truth, other);
     const auto before = last_logits(model, tokens), after = last_logits(model, other);
     const Assessment& noise = judgement.yardstick.assess({tokens, 0}, false);
@@ -160,10 +165,11 @@ class WindowReach : public GeneratedProperty {
       if (before[i] != after[i]) return {};
       RowComparison deaf;
       deaf.worst = static_cast<int>(i);
-      Verdict verdict = differs(fmt::format("token {} does not move the logits of token {}, {} back "
-                                            "and inside the window of {}",
-                                            shown, query, query - shown, config.sliding_window),
-                                deaf, query);
+      Verdict verdict =
+          differs(fmt::format("token {} does not move the logits of token {}, {} back "
+                              "and inside the window of {}",
+                              shown, query, query - shown, config.sliding_window),
+                  deaf, query);
       verdict.cause = "the window is one too narrow";
       return verdict;
     }
@@ -173,6 +179,8 @@ class WindowReach : public GeneratedProperty {
 
 }  // namespace
 
-std::unique_ptr<Property> window_reach() { return std::make_unique<WindowReach>(); }
+std::unique_ptr<Property> window_reach() {
+  return std::make_unique<WindowReach>();
+}
 
 }  // namespace kvconform
