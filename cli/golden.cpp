@@ -10,12 +10,11 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/golden_runner.h"
 #include "cli/output.h"
-#include "cli/processors.h"
 #include "cli/version.h"
 #include "golden/approved_file.h"
 #include "golden/golden.h"
+#include "golden/reference_runner.h"
 #include "reference/error.h"
 
 namespace kvconform::cli {
@@ -24,7 +23,7 @@ namespace {
 using Names = std::vector<std::string>;
 
 RunnerFactory runner() {
-  return reference_runner(processors());
+  return reference_runner();
 }
 
 Names all_recipe_names() {
@@ -47,7 +46,7 @@ bool confirmed(bool yes, const std::string& question) {
 }
 
 ExitCode verify(const std::string& filter) {
-  const std::vector<GoldenResult> results = verify_all(runner(), filter);
+  const std::vector<GoldenResult> results = verify_all(reference_runner(), filter);
   std::size_t same = 0, failed = 0;
   for (const GoldenResult& result : results) {
     same += result.status == GoldenStatus::same;
@@ -71,7 +70,7 @@ ExitCode list() {
 
 ExitCode record_all(const Names& names) {
   for (const std::string& name : names) {
-    const GoldenResult result = record(find_recipe(name), runner(), commit());
+    const GoldenResult result = record(find_recipe(name), reference_runner(), commit());
     const bool same = result.status == GoldenStatus::same;
     print("{}{}\n", result.message, same ? "" : "; recorded as pending");
   }
@@ -151,7 +150,7 @@ Action add_golden_export(CLI::App& app) {
   app.add_option("NAME", options->name, "the golden")->required();
   app.add_option("DIR", options->folder, "a new or empty folder")->required();
   return [options] {
-    export_golden(find_recipe(options->name), runner(), options->folder);
+    export_golden(find_recipe(options->name), reference_runner(), options->folder);
     return ExitCode::conforms;
   };
 }

@@ -19,7 +19,7 @@ namespace kvconform::cli {
 namespace {
 
 struct Options {
-  std::string folder, family = "gemma3n", like;
+  std::string folder, family, like;
   std::vector<std::string> settings;
   WeightsRecipe recipe;
 };
@@ -34,7 +34,8 @@ std::vector<std::string> settings_of(const std::vector<std::string>& words) {
                   "see kvconform model create --help");
     std::string setting = words[i].substr(2);
     const std::size_t name_end = std::min(setting.find('='), setting.size());
-    std::replace(setting.begin(), setting.begin() + static_cast<std::ptrdiff_t>(name_end), '-', '_');
+    std::replace(setting.begin(), setting.begin() + static_cast<std::ptrdiff_t>(name_end), '-',
+                 '_');
     if (name_end == setting.size()) {
       if (i + 1 == words.size())
         throw Error("KV4003", fmt::format("{} needs a value", words[i]),
@@ -47,7 +48,12 @@ std::vector<std::string> settings_of(const std::vector<std::string>& words) {
 }
 
 nlohmann::json base_config(const Options& options) {
-  if (!options.like.empty()) return published_config(options.like);
+  if (!options.like.empty()) {
+    if (options.like.rfind(options.family, 0) != 0)
+      throw Error("KV4003", fmt::format("{} is not of the family {}", options.like, options.family),
+                  "leave --family out beside --like");
+    return published_config(options.like);
+  }
   return tiny_config(options.family == "gemma4" ? Family::gemma4 : Family::gemma3n);
 }
 
@@ -62,25 +68,23 @@ ExitCode create(const Options& options, const std::vector<std::string>& further_
 
 const std::map<std::string, Dtype> kDtypes = {
     {"float32", Dtype::f32}, {"bfloat16", Dtype::bf16}, {"float16", Dtype::f16}};
-const std::map<std::string, DeadTensors> kDeadTensors = {{"absent", DeadTensors::absent},
-                                                         {"random", DeadTensors::random},
-                                                         {"nan", DeadTensors::nan}};
+const std::map<std::string, DeadTensors> kDeadTensors = {
+    {"absent", DeadTensors::absent}, {"random", DeadTensors::random}, {"nan", DeadTensors::nan}};
 
 }  // namespace
 
 Action add_model_create(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("DIR", options->folder, "a new or empty folder")->required();
-  auto* family = app.add_option("--family", options->family, "gemma3n or gemma4")
-                     ->check(CLI::IsMember({"gemma3n", "gemma4"}))
-                     ->type_name("NAME")
-                     ->capture_default_str();
+  app.add_option("--family", options->family, "gemma3n (default) or gemma4")
+      ->check(CLI::IsMember({"gemma3n", "gemma4"}))
+      ->type_name("NAME");
   app.add_option("--like", options->like,
                  fmt::format("a published size: {}", listed(published_config_names())))
-      ->type_name("NAME")
-      ->excludes(family);
+      ->type_name("NAME");
   app.add_option("--set", options->settings,
                  "a field of config.json; --field-name value does the same; repeatable")
+      ->allow_extra_args(false)
       ->type_name("FIELD=VALUE");
   app.add_option("--seed", options->recipe.seed, "seed of the weights")
       ->check(whole_number(0))

@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <chrono>
 
-#include "cli/golden_runner.h"
-#include "cli/processors.h"
 #include "golden/golden.h"
 #include "golden/oracle_check.h"
+#include "golden/reference_runner.h"
 
 namespace kvconform::cli {
 namespace {
@@ -46,7 +45,7 @@ PropertyResult golden() {
   result.property = "golden";
   result.sentence = "The float32 reference computes the approved logits, bit for bit.";
   result.against = "approved logits";
-  for (const GoldenResult& one : verify_all(reference_runner(processors())))
+  for (const GoldenResult& one : verify_all(reference_runner()))
     count(result, verdict_of(one.status), one.message);
   return result;
 }

@@ -5,6 +5,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <algorithm>
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -76,10 +77,9 @@ std::string layout(const ordered_json& j) {
       text += value.dump();
       continue;
     }
-    std::string separator = "[";
-    for (const ordered_json& call : value) {
-      text += separator + "\n    " + call.dump();
-      separator = ",";
+    text += '[';
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      text += fmt::format("{}\n    {}", i ? "," : "", value[i].dump());
     }
     text += "\n  ]";
   }

@@ -4,7 +4,7 @@
 // held against the stored float64 logits. Double computations of the same formulas may differ by
 // rounding alone; the float model is measured by what float32 costs transformers on that very case.
 // A case that is put into golden/oracle is found by being there. Judges logits only; intermediate
-// arrays are compared by the tests of model and witness.
+// arrays and cached paths are compared by the tests of model and witness.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "golden/oracle_cases.h"
-#include "reference/trace.h"
 
 namespace kvconform {
 
@@ -25,15 +24,10 @@ struct OracleResult {
   std::string message;     ///< where it differs; empty if it agrees
 };
 
-/// What a computation of a case may differ by, and where that number comes from.
-double double_budget(const OracleCase& oracle);
-double float_budget(const OracleCase& oracle);
+/// Results of double model, witness and float model.
+std::vector<OracleResult> verify_oracle_case(const OracleCase& oracle);
 
-/// Three results a case. `stop` ends it early, between cases.
+/// Those of all cases. `stop` ends it early, between cases.
 std::vector<OracleResult> verify_oracle(const std::atomic<bool>* stop = nullptr);
-
-/// Holds computed logits of one prompt against the stored ones: the share of the budget used,
-/// infinite for another shape or a NaN.
-double oracle_budget_used(const Logits& logits, const ExpectedArray& expected, double budget);
 
 }  // namespace kvconform

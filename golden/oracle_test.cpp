@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <numeric>
 
 #include "golden/oracle_cases.h"
 #include "golden/oracle_comparison.h"
@@ -70,8 +68,8 @@ TEST(Model, InFloat32IsAsCloseToDoubleAsTransformersIsInFloat32) {
       const Logits logits = to_logits(model.score({oracle.prompts[k]}));
       const double error = largest_difference(logits.values, oracle.array(k, "logits_f64").values);
       ratios.push_back(error / oracle.measured.float32_vs_float64);
-      // Both errors are draws from the same noise; a factor of 6 between two draws is not noise any
-      // more.
+      // Two draws of one noise: measured 0.6 in the median and 4.3 at most. A gelu that loses the
+      // digits of small arguments (1 + tanh near −1) was seen here as 7.0.
       EXPECT_LE(ratios.back(), 6.0) << oracle.name << ", prompt " << k;
     }
   }

@@ -1,6 +1,6 @@
-// Reading and writing of case files, format "kvconform-case-1". Strict: an unknown field, a number out
-// of range or a session that was never opened is an error with the place named, since a case that is
-// silently read as another one proves nothing.
+// Reading and writing of case files, format "kvconform-case-1". Strict: an unknown field, a number
+// out of range or a session that was never opened is an error with the place named, since a case
+// that is silently read as another one proves nothing.
 #include "properties/case.h"
 
 #include <fmt/format.h>
@@ -24,9 +24,9 @@ constexpr std::uintmax_t kLargestFile = 64u << 20;
 constexpr int kDeepestNesting = 24;
 constexpr int kLargestNumber = 1 << 24;  // of positions, rows and token ids: well inside int
 
-constexpr std::array kKinds = {
-    Call::Kind::score, Call::Kind::open, Call::Kind::extend,  Call::Kind::rewind, Call::Kind::fork,
-    Call::Kind::reorder, Call::Kind::save, Call::Kind::restore, Call::Kind::close};
+constexpr std::array kKinds = {Call::Kind::score,  Call::Kind::open,    Call::Kind::extend,
+                               Call::Kind::rewind, Call::Kind::fork,    Call::Kind::reorder,
+                               Call::Kind::save,   Call::Kind::restore, Call::Kind::close};
 
 [[noreturn]] void malformed(const std::string& where, const std::string& what) {
   throw Error("KV2002", fmt::format("{}: {}", where, what),
@@ -153,9 +153,9 @@ Call::Kind call_kind(const std::string& name, const std::string& where) {
 }
 
 Call call_from_json(const json& value, const std::string& where) {
-  only_fields(value, {"call", "session", "from", "tokens", "batch", "capacity", "start", "lengths",
-                      "rows"},
-              where);
+  only_fields(
+      value, {"call", "session", "from", "tokens", "batch", "capacity", "start", "lengths", "rows"},
+      where);
   Call call;
   call.kind = call_kind(text(field(value, "call", where), where + ".call"), where + ".call");
   call.session = count(value, "session", 0, 0, where);
@@ -180,18 +180,27 @@ json call_to_json(const Call& call) {
   if (call.kind != Call::Kind::score) value["session"] = call.session;
   switch (call.kind) {
     case Call::Kind::score:
-    case Call::Kind::extend: value["tokens"] = call.tokens; break;
+    case Call::Kind::extend:
+      value["tokens"] = call.tokens;
+      break;
     case Call::Kind::open:
       value["batch"] = call.batch;
       value["capacity"] = call.capacity;
       if (call.start != 0) value["start"] = call.start;
       break;
-    case Call::Kind::rewind: value["lengths"] = call.numbers; break;
-    case Call::Kind::reorder: value["rows"] = call.numbers; break;
+    case Call::Kind::rewind:
+      value["lengths"] = call.numbers;
+      break;
+    case Call::Kind::reorder:
+      value["rows"] = call.numbers;
+      break;
     case Call::Kind::fork:
-    case Call::Kind::restore: value["from"] = call.from; break;
+    case Call::Kind::restore:
+      value["from"] = call.from;
+      break;
     case Call::Kind::save:
-    case Call::Kind::close: break;
+    case Call::Kind::close:
+      break;
   }
   return value;
 }
@@ -260,15 +269,24 @@ std::string read_text(const std::filesystem::path& file) {
 
 const char* to_string(Call::Kind kind) {
   switch (kind) {
-    case Call::Kind::score: return "score";
-    case Call::Kind::open: return "open";
-    case Call::Kind::extend: return "extend";
-    case Call::Kind::rewind: return "rewind";
-    case Call::Kind::fork: return "fork";
-    case Call::Kind::reorder: return "reorder";
-    case Call::Kind::save: return "save";
-    case Call::Kind::restore: return "restore";
-    case Call::Kind::close: return "close";
+    case Call::Kind::score:
+      return "score";
+    case Call::Kind::open:
+      return "open";
+    case Call::Kind::extend:
+      return "extend";
+    case Call::Kind::rewind:
+      return "rewind";
+    case Call::Kind::fork:
+      return "fork";
+    case Call::Kind::reorder:
+      return "reorder";
+    case Call::Kind::save:
+      return "save";
+    case Call::Kind::restore:
+      return "restore";
+    case Call::Kind::close:
+      return "close";
   }
   return "?";
 }
@@ -293,7 +311,8 @@ Case case_from_json(const json& value, const std::string& origin) {
     throw Error("KV2004", fmt::format("{} has the format \"{}\"", origin, format),
                 fmt::format("this version reads \"{}\"", kFormat));
   }
-  only_fields(value, {"format", "property", "subject", "against", "seed", "index", "model", "calls"},
+  only_fields(value,
+              {"format", "property", "subject", "against", "seed", "index", "model", "calls"},
               origin);
   Case test_case;
   test_case.property = text(field(value, "property", origin), origin + ": property");

@@ -18,16 +18,19 @@ std::string consumer_cause(const std::string& property, const LayerPlan& layer) 
       fmt::format("layer {} is the first to part and reads the keys and values of layer {}",
                   layer.layer, layer.owner);
   if (property == "dead-tensors") {
-    return who + "; it seems to use projections of its own, which must be skipped (transformers #45336)";
+    return who +
+           "; it seems to use projections of its own, which must be skipped (transformers #45336)";
   }
   if (property == "cache-independence") {
-    return who + "; does it get them on one path only, or project its own without a cache "
-                 "(mlx-lm #1674), or rotate its queries by a position read after the owner's "
-                 "append (mlx-lm #1805)?";
+    return who +
+           "; does it get them on one path only, or project its own without a cache "
+           "(mlx-lm #1674), or rotate its queries by a position read after the owner's "
+           "append (mlx-lm #1805)?";
   }
   if (within_subject(property)) {
-    return who + "; are its queries rotated by a position read after the owner's append "
-                 "(mlx-lm #1805), or are only the keys of the current call handed over?";
+    return who +
+           "; are its queries rotated by a position read after the owner's append "
+           "(mlx-lm #1805), or are only the keys of the current call handed over?";
   }
   return who + "; is that the layer the sharing plan names (`kvconform plan`)?";
 }
@@ -41,9 +44,10 @@ std::string attention_cause(const std::string& property, const LayerPlan& layer,
         layer.layer, layer.window);
   }
   if (within_subject(property)) {
-    return fmt::format("layer {} computes its own keys: look at the positions and the mask of calls "
-                       "on a cache that already holds tokens",
-                       layer.layer);
+    return fmt::format(
+        "layer {} computes its own keys: look at the positions and the mask of calls "
+        "on a cache that already holds tokens",
+        layer.layer);
   }
   return "";
 }
@@ -58,9 +62,10 @@ std::string likely_cause(const Case& test_case, const ModelConfig& config, const
   const LayerPlan layer = plan_layers(config)[at.layer];
   if (at.part == "attention") return attention_cause(test_case.property, layer, at.token);
   if (at.part == "output") {
-    return fmt::format("the attention of layer {} agrees, its output does not: feed-forward, per-layer "
-                       "input or layer scalar",
-                       at.layer);
+    return fmt::format(
+        "the attention of layer {} agrees, its output does not: feed-forward, per-layer "
+        "input or layer scalar",
+        at.layer);
   }
   return "";
 }

@@ -55,7 +55,8 @@ RowComparison compare_bits(std::span<const double> expected, std::span<const dou
   RowComparison result;
   find_worst(expected, seen, result);
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (std::bit_cast<std::uint64_t>(expected[i]) == std::bit_cast<std::uint64_t>(seen[i])) continue;
+    if (std::bit_cast<std::uint64_t>(expected[i]) == std::bit_cast<std::uint64_t>(seen[i]))
+      continue;
     if (result.error == 0) result.worst = static_cast<int>(i);  // only the sign of a zero
     result.budget_used = kInfinity;
     return result;

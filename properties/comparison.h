@@ -16,11 +16,11 @@ namespace kvconform {
 
 /// How far one row of numbers is from another.
 struct RowComparison {
-  bool within = false;      ///< proven equal, or within the budget
-  double budget_used = 0;   ///< share of the budget; infinity where bits differ or NaN appears
-  double error = 0;         ///< the largest absolute difference; NaN if a number is NaN
-  int worst = -1;           ///< index of that difference; −1 if there is none (empty, shapes differ)
-  std::string reason;       ///< why not, where it is more than a difference: "NaN", "shapes differ"
+  bool within = false;     ///< proven equal, or within the budget
+  double budget_used = 0;  ///< share of the budget; infinity where bits differ or NaN appears
+  double error = 0;        ///< the largest absolute difference; NaN if a number is NaN
+  int worst = -1;      ///< index of that difference; −1 if there is none (empty, shapes differ)
+  std::string reason;  ///< why not, where it is more than a difference: "NaN", "shapes differ"
 };
 
 /// The same bits, zero's sign included. Numbers that are not finite never pass.

@@ -28,8 +28,9 @@ struct Bench {
   const Case& test_case;
   Judgement& judgement;
   const ModelConfig& config;
-  bool bits = false;        ///< bit equality; else budgets
-  double widening = 1;      ///< of the budget: two computations in the precision differ by twice as much
+  bool bits = false;  ///< bit equality; else budgets
+  double widening =
+      1;  ///< of the budget: two computations in the precision differ by twice as much
   bool causal = true;
   std::vector<Known> known;
 
@@ -51,7 +52,8 @@ std::span<const double> row_of(const Logits& logits, int position) {
   return {logits.row(position), static_cast<std::size_t>(logits.vocab)};
 }
 
-/// Visits every new position: (record, its index in the record's output, span, position in the row).
+/// Visits every new position: (record, its index in the record's output, span, position in the
+/// row).
 template <class Visit>
 void for_each_position(const Transcript& transcript, Visit visit) {
   for (const CallRecord& record : transcript) {
@@ -232,14 +234,9 @@ Output ask_token_by_token(const LoadedModel& model, const TokenHistory& history,
   return all;
 }
 
-Verdict guarded(const Case& test_case, const Judgement& judgement, const std::vector<std::string>& needs,
+Verdict guarded(const Case& test_case, const Judgement& judgement,
                 const std::function<Verdict(const ModelConfig&)>& body) {
   const SubjectInfo& info = judgement.subject.info();
-  Verdict verdict;
-  for (const std::string& capability : needs) {
-    if (info.capabilities.count(capability)) continue;
-    return {VerdictKind::not_applicable, "the subject lacks " + capability, std::nullopt, 0, ""};
-  }
   const ModelConfig config = config_of(test_case.model);
   const std::string missing = missing_for(test_case, config, info);
   if (!missing.empty()) {
@@ -250,25 +247,22 @@ Verdict guarded(const Case& test_case, const Judgement& judgement, const std::ve
   } catch (const SubjectRefusal& e) {
     return refusal(test_case, config, info, e);
   } catch (const SubjectBroken& e) {
-    verdict.kind = VerdictKind::broken;
-    verdict.message = e.what();
+    return {VerdictKind::broken, e.what(), std::nullopt, 0, ""};
   }
-  return verdict;
 }
 
 Verdict judge_equivalence(const Case& test_case, Judgement& judgement, const Equivalence& how) {
-  return guarded(test_case, judgement, {}, [&](const ModelConfig& config) {
+  return guarded(test_case, judgement, [&](const ModelConfig& config) {
     const SubjectInfo& info = judgement.subject.info();
     Bench bench{test_case, judgement, config, false, 1, !config.bidirectional_all, {}};
     bench.bits = !how.against_other && info.bit_stable;
     if (!how.against_other) bench.widening = 2;
-    const auto source = make_model_source(test_case.model);
-    const LoadedModel model(judgement.subject, *source);
+    const LoadedModel model(judgement.subject, judgement.model);
     const bool trace = judgement.traces && info.capabilities.count("trace") > 0;
     const Transcript seen =
         run_calls(judgement.subject, model.id(), test_case.calls, config.vocab_size, trace);
     std::optional<LoadedModel> other;
-    if (how.against_other) other.emplace(judgement.against, *source);
+    if (how.against_other) other.emplace(judgement.against, judgement.model);
     const LoadedModel& oracle = other ? *other : model;
     for (TokenHistory& history : longest_histories(test_case.calls, bench.causal)) {
       Output output = how.ask(oracle, history, trace);

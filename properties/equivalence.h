@@ -1,5 +1,6 @@
-// The base of every property of the form "these positions must come out as if …": the calls of a case
-// are run on the subject, and each new position is held against what an oracle says of its tokens alone.
+// The base of every property of the form "these positions must come out as if …": the calls of a
+// case are run on the subject, and each new position is held against what an oracle says of its
+// tokens alone.
 //
 //   return judge_equivalence(test_case, judgement, {.ask = ask_score});
 //
@@ -45,8 +46,9 @@ struct Equivalence {
 
 Verdict judge_equivalence(const Case& test_case, Judgement& judgement, const Equivalence& how);
 
-/// Runs `body` and turns what a subject can do to it (refuse, break, lack a capability) into verdicts.
-Verdict guarded(const Case& test_case, const Judgement& judgement, const std::vector<std::string>& needs,
+/// Runs `body` and turns what a subject can do to it (refuse, break, lack a capability) into
+/// verdicts.
+Verdict guarded(const Case& test_case, const Judgement& judgement,
                 const std::function<Verdict(const ModelConfig&)>& body);
 
 }  // namespace kvconform

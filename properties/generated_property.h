@@ -11,20 +11,20 @@ namespace kvconform {
 class GeneratedProperty : public Property {
  public:
   Case generate(std::uint64_t seed, std::uint64_t index, CaseSize size) const override {
-    return case_at(name(), seed, index,
-                   case_gen([this, size](Draw& draw) { return draw_model_for(draw, size); },
-                            [this, size](Draw& draw, const ModelSpec& model) {
-                              return calls(draw, prompt_bounds(model, size));
-                            }));
+    return case_at(
+        name(), seed, index, [this, size](Draw& draw) { return draw_model_for(draw, size); },
+        [this, size](Draw& draw, const ModelSpec& model) {
+          return calls(draw, prompt_bounds(model, size));
+        });
   }
 
   Case generate_for(const ModelSpec& model, std::uint64_t seed, std::uint64_t index,
                     CaseSize size) const override {
-    return case_at(name(), seed, index,
-                   case_gen([&model](Draw&) { return model; },
-                            [this, size](Draw& draw, const ModelSpec& spec) {
-                              return calls(draw, prompt_bounds(spec, size));
-                            }));
+    return case_at(
+        name(), seed, index, [&model](Draw&) { return model; },
+        [this, size](Draw& draw, const ModelSpec& spec) {
+          return calls(draw, prompt_bounds(spec, size));
+        });
   }
 
  protected:

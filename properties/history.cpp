@@ -12,10 +12,10 @@ namespace kvconform {
 namespace {
 
 [[noreturn]] void senseless(const Call& call, const std::string& what) {
-  throw Error("KV2005",
-              fmt::format("{} of session {} makes no sense: {}", to_string(call.kind),
-                          call.session, what),
-              "correct the calls of the case, or generate it anew");
+  throw Error(
+      "KV2005",
+      fmt::format("{} of session {} makes no sense: {}", to_string(call.kind), call.session, what),
+      "correct the calls of the case, or generate it anew");
 }
 
 /// Sessions of the subject behind the numbers of the case, and the files of saved ones.
@@ -25,19 +25,31 @@ class Sessions {
 
   Output run(const Call& call, bool trace) {
     switch (call.kind) {
-      case Call::Kind::score: return subject_.score(model_, call.tokens, trace);
+      case Call::Kind::score:
+        return subject_.score(model_, call.tokens, trace);
       case Call::Kind::open:
         open_[call.session] = subject_.open(model_, call.batch, call.capacity, call.start);
         break;
-      case Call::Kind::extend: return subject_.extend(at(call), call.tokens, trace);
-      case Call::Kind::rewind: subject_.rewind(at(call), call.numbers); break;
-      case Call::Kind::fork: open_[call.session] = subject_.fork(open_.at(call.from)); break;
-      case Call::Kind::reorder: subject_.reorder(at(call), call.numbers); break;
-      case Call::Kind::save: subject_.save(at(call), file(call.session)); break;
+      case Call::Kind::extend:
+        return subject_.extend(at(call), call.tokens, trace);
+      case Call::Kind::rewind:
+        subject_.rewind(at(call), call.numbers);
+        break;
+      case Call::Kind::fork:
+        open_[call.session] = subject_.fork(open_.at(call.from));
+        break;
+      case Call::Kind::reorder:
+        subject_.reorder(at(call), call.numbers);
+        break;
+      case Call::Kind::save:
+        subject_.save(at(call), file(call.session));
+        break;
       case Call::Kind::restore:
         open_[call.session] = subject_.restore(model_, file(call.from));
         break;
-      case Call::Kind::close: subject_.close(at(call)); break;
+      case Call::Kind::close:
+        subject_.close(at(call));
+        break;
     }
     return {};
   }
@@ -62,9 +74,9 @@ void check_shape(const CallRecord& record, int vocab_size, bool trace) {
   const Logits& logits = record.output.logits;
   if (logits.positions != positions || (positions > 0 && logits.vocab != vocab_size) ||
       logits.values.size() != std::size_t(positions) * vocab_size) {
-    throw SubjectBroken(fmt::format("call {}: logits of shape [{}, {}] with {} numbers, not [{}, {}]",
-                                    record.call, logits.positions, logits.vocab,
-                                    logits.values.size(), positions, vocab_size));
+    throw SubjectBroken(
+        fmt::format("call {}: logits of shape [{}, {}] with {} numbers, not [{}, {}]", record.call,
+                    logits.positions, logits.vocab, logits.values.size(), positions, vocab_size));
   }
   if (!trace) return;
   for (const TraceArray& array : record.output.trace) {
@@ -72,8 +84,9 @@ void check_shape(const CallRecord& record, int vocab_size, bool trace) {
     for (std::int64_t axis : array.shape) count *= axis;
     if (array.shape.empty() || array.shape[0] != positions ||
         count != static_cast<std::int64_t>(array.values.size())) {
-      throw SubjectBroken(fmt::format("call {}: trace {} has not one entry for each of {} positions",
-                                      record.call, array.name, positions));
+      throw SubjectBroken(
+          fmt::format("call {}: trace {} has not one entry for each of {} positions", record.call,
+                      array.name, positions));
     }
   }
 }
@@ -85,7 +98,9 @@ bool TokenHistory::is_prefix_of(const TokenHistory& other) const {
          std::equal(tokens.begin(), tokens.end(), other.tokens.begin());
 }
 
-RowLedger::Rows& RowLedger::session(int number) { return open_[number]; }
+RowLedger::Rows& RowLedger::session(int number) {
+  return open_[number];
+}
 
 std::vector<RowSpan> RowLedger::apply(const Call& call) {
   std::vector<RowSpan> spans;
@@ -96,7 +111,9 @@ std::vector<RowSpan> RowLedger::apply(const Call& call) {
         spans.push_back({static_cast<int>(r), {call.tokens[r], 0}, 0});
       }
       break;
-    case Call::Kind::open: rows.assign(call.batch, TokenHistory{{}, call.start}); break;
+    case Call::Kind::open:
+      rows.assign(call.batch, TokenHistory{{}, call.start});
+      break;
     case Call::Kind::extend:
       if (call.tokens.size() != rows.size()) senseless(call, "wrong number of rows");
       for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -128,10 +145,18 @@ std::vector<RowSpan> RowLedger::apply(const Call& call) {
       }
       break;
     }
-    case Call::Kind::fork: rows = open_[call.from]; break;
-    case Call::Kind::save: saved_[call.session] = rows; break;
-    case Call::Kind::restore: rows = saved_[call.from]; break;
-    case Call::Kind::close: open_.erase(call.session); break;
+    case Call::Kind::fork:
+      rows = open_[call.from];
+      break;
+    case Call::Kind::save:
+      saved_[call.session] = rows;
+      break;
+    case Call::Kind::restore:
+      rows = saved_[call.from];
+      break;
+    case Call::Kind::close:
+      open_.erase(call.session);
+      break;
   }
   return spans;
 }

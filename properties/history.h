@@ -1,7 +1,7 @@
 // What stands behind each position. A case's calls take rows through extend, rewind, fork, reorder,
-// save and restore; whatever happened on the way, the logits of a position may depend on nothing but
-// the tokens of its row up to it. Here the calls are run on a subject while each row's tokens are
-// kept, so that every equivalence property can ask: what would these tokens alone have given?
+// save and restore; whatever happened on the way, the logits of a position may depend on nothing
+// but the tokens of its row up to it. Here the calls are run on a subject while each row's tokens
+// are kept, so that every equivalence property can ask: what would these tokens alone have given?
 //
 //   Transcript seen = run_calls(subject, model, test_case.calls, vocab, /*trace=*/false);
 //   for (const CallRecord& record : seen)
@@ -58,8 +58,8 @@ using Transcript = std::vector<CallRecord>;
 Transcript run_calls(Subject& subject, Subject::ModelId model, const std::vector<Call>& calls,
                      int vocab_size, bool trace);
 
-/// The histories that the calls end up with: what an oracle has to compute to know every position. For
-/// causal models without those that are the beginning of another one.
+/// The histories that the calls end up with: what an oracle has to compute to know every position.
+/// For causal models without those that are the beginning of another one.
 std::vector<TokenHistory> longest_histories(const std::vector<Call>& calls, bool causal = true);
 
 }  // namespace kvconform

@@ -1,5 +1,5 @@
-// Simplifications of a config: layers out, sharing down, sizes down, options to what is plainest. Each
-// candidate is parsed and planned; what is not valid is dropped.
+// Simplifications of a config: layers out, sharing down, sizes down, options to what is plainest.
+// Each candidate is parsed and planned; what is not valid is dropped.
 #include "properties/model_shrinking.h"
 
 #include <algorithm>
@@ -30,7 +30,8 @@ void erase_entry(json& config, const char* list, int index) {
   }
 }
 
-/// The map without one layer: numbers above it move down; readers of the layer read the first of them.
+/// The map without one layer: numbers above it move down; readers of the layer read the first of
+/// them.
 void erase_from_map(json& config, int layer) {
   if (!config.contains("kv_sharing_map") || !config["kv_sharing_map"].is_array()) return;
   std::vector<int> map = config["kv_sharing_map"];
@@ -128,8 +129,8 @@ class ModelSimplifier {
     set("num_global_key_value_heads", nullptr);
     set("rms_norm_eps", 1e-6);
     plain_list("activation_sparsity_pattern", 0.0);
-    set("layer_types", json(std::vector<std::string>(config_["layer_types"].size(),
-                                                     "full_attention")));
+    set("layer_types",
+        json(std::vector<std::string>(config_["layer_types"].size(), "full_attention")));
     for (const char* type : {"full_attention", "sliding_attention"}) {
       if (!config_.contains("rope_parameters")) continue;
       json config = config_;

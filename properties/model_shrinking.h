@@ -7,7 +7,8 @@
 
 namespace kvconform {
 
-/// Valid models one step simpler, whose vocabulary still holds `largest_token`. Empty for checkpoints.
+/// Valid models one step simpler, whose vocabulary still holds `largest_token`. Empty for
+/// checkpoints.
 std::vector<ModelSpec> simpler_models(const ModelSpec& model, int largest_token);
 
 }  // namespace kvconform

@@ -19,9 +19,10 @@ enum class CaseSize { smoke, standard, deep };
 /// (comparison.h).
 class Yardstick;
 
-/// What a property judges with: the subject, the implementation it is held against, and the
-/// yardstick.
+/// What a property judges with: the subject, the implementation it is held against, the case's
+/// model and the yardstick for it.
 struct Judgement {
+  const ModelSource& model;
   Subject& subject;
   Subject& against;
   Yardstick& yardstick;

@@ -42,26 +42,33 @@ class CourseReader {
   void follow(const Call& call) {
     auto& rows = sessions_[call.session];
     switch (call.kind) {
-      case Call::Kind::score: return follow_score(call);
+      case Call::Kind::score:
+        return follow_score(call);
       case Call::Kind::open:
         need("cache");
         if (call.batch > 1) need("batch");
         if (call.start != 0) need("start");
         rows.assign(call.batch, {});
         return;
-      case Call::Kind::extend: return follow_extend(call, rows);
-      case Call::Kind::rewind: return follow_rewind(call, rows);
+      case Call::Kind::extend:
+        return follow_extend(call, rows);
+      case Call::Kind::rewind:
+        return follow_rewind(call, rows);
       case Call::Kind::fork:
         need("fork");
         rows = sessions_[call.from];
         return;
-      case Call::Kind::reorder: return follow_reorder(call, rows);
+      case Call::Kind::reorder:
+        return follow_reorder(call, rows);
       case Call::Kind::save:
         need("save");
         saved_[call.session] = rows;
         return;
-      case Call::Kind::restore: rows = saved_[call.from]; return;
-      case Call::Kind::close: return;
+      case Call::Kind::restore:
+        rows = saved_[call.from];
+        return;
+      case Call::Kind::close:
+        return;
     }
   }
 
@@ -128,8 +135,8 @@ class CourseReader {
 };
 
 int window_of(const ModelConfig& config) {
-  const bool slides = std::count(config.layer_types.begin(), config.layer_types.end(),
-                                 AttentionType::sliding) > 0;
+  const bool slides =
+      std::count(config.layer_types.begin(), config.layer_types.end(), AttentionType::sliding) > 0;
   return slides ? config.sliding_window : 0;
 }
 
@@ -138,12 +145,20 @@ Course course_of(const Case& test_case, const ModelConfig& config) {
 }
 
 const std::vector<std::string>& class_names() {
-  static const std::vector<std::string> names = {
-      "window crossed",    "window crossed in decode", "chunk longer than the window",
-      "chunk after decode", "several chunks",          "batch of unequal rows",
-      "layers shared",     "all but one layer shared", "explicit sharing map",
-      "owner not adjacent", "heads 6 over 2 or 3",     "soft cap",
-      "rewind",            "fork, reorder or save"};
+  static const std::vector<std::string> names = {"window crossed",
+                                                 "window crossed in decode",
+                                                 "chunk longer than the window",
+                                                 "chunk after decode",
+                                                 "several chunks",
+                                                 "batch of unequal rows",
+                                                 "layers shared",
+                                                 "all but one layer shared",
+                                                 "explicit sharing map",
+                                                 "owner not adjacent",
+                                                 "heads 6 over 2 or 3",
+                                                 "soft cap",
+                                                 "rewind",
+                                                 "fork, reorder or save"};
   return names;
 }
 
@@ -172,8 +187,8 @@ std::set<std::string> coverage_classes(const Case& test_case, const ModelConfig&
   const Course course = course_of(test_case, config);
   const std::vector<LayerPlan> plan = plan_layers(config);
   const int window = window_of(config);
-  const auto consumers = std::count_if(plan.begin(), plan.end(),
-                                       [](const LayerPlan& l) { return !l.owns_keys(); });
+  const auto consumers =
+      std::count_if(plan.begin(), plan.end(), [](const LayerPlan& l) { return !l.owns_keys(); });
   const bool distant = std::any_of(plan.begin(), plan.end(), [](const LayerPlan& l) {
     return !l.owns_keys() && l.owner < l.layer - 1;
   });
@@ -219,8 +234,10 @@ std::set<std::string> coverage_classes(const Case& test_case, const ModelConfig&
 }
 
 std::set<std::string> all_coverage_classes() {
-  std::set<std::string> classes = {"gemma4: experts", "gemma4: two head sizes",
-                                   "gemma4: values from keys", "gemma4: partial rotary",
+  std::set<std::string> classes = {"gemma4: experts",
+                                   "gemma4: two head sizes",
+                                   "gemma4: values from keys",
+                                   "gemma4: partial rotary",
                                    "gemma3n: activation sparsity",
                                    "gemma3n: smaller per-layer vocabulary"};
   for (const std::string& name : class_names()) {

@@ -1,5 +1,5 @@
-// What a case asks of a subject: capabilities of the protocol, a family, a margin for rewinds. What is
-// missing makes a case not applicable, by name; it is never passed.
+// What a case asks of a subject: capabilities of the protocol, a family, a margin for rewinds. What
+// is missing makes a case not applicable, by name; it is never passed.
 #pragma once
 
 #include <set>

@@ -36,7 +36,6 @@ struct Failure {
   Verdict verdict;             ///< of the smallest case, with the first difference where located
   std::filesystem::path file;  ///< where it can be replayed from
   std::uint64_t found_at = 0;  ///< index of the generated case it was shrunk from
-  std::string broken_message;  ///< of a subject that broke: its last words
 };
 
 /// One property on one subject: a line of results.jsonl.
@@ -50,6 +49,7 @@ struct PropertyResult {
   double seconds = 0;
   std::string message;  ///< one line: of the failure, or why nothing was compared
   std::optional<Failure> failure;
+  bool whole = true;  ///< false: interrupted on the way; run again on resuming
 };
 
 /// A hard class of cases, e.g. "gemma4: window crossed": how many were met, how many must be.
@@ -121,7 +121,7 @@ int exit_code(const RunSummary& summary);
 /// Cases a property gets when nothing is said.
 std::int64_t default_cases(CaseSize size);
 
-const char* to_string(CaseSize size);                       ///< smoke, default, deep
+const char* to_string(CaseSize size);                        ///< smoke, default, deep
 std::optional<CaseSize> case_size(const std::string& name);  ///< nothing for other words
 
 }  // namespace kvconform

@@ -9,8 +9,8 @@
 
 namespace kvconform {
 
-/// Every one-step simplification, the boldest first. Each is a valid case (its config parses, its plan
-/// is valid, its calls make sense), so that a shrunk failure cannot be an invalid input.
+/// Every one-step simplification, the boldest first. Each is a valid case (its config parses, its
+/// plan is valid, its calls make sense), so that a shrunk failure cannot be an invalid input.
 std::vector<Case> simpler_cases(const Case& test_case);
 
 /// How large a case is: what the report says of the shrunk one.

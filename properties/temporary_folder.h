@@ -1,4 +1,5 @@
-// A folder under TMPDIR that goes away with its owner, unless it is kept because it holds a failure.
+// A folder under TMPDIR that goes away with its owner, unless it is kept because it holds a
+// failure.
 #pragma once
 
 #include <filesystem>

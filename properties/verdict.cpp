@@ -7,15 +7,24 @@ namespace kvconform {
 
 const char* to_string(VerdictKind kind) {
   switch (kind) {
-    case VerdictKind::conforms: return "conforms";
-    case VerdictKind::differs: return "differs";
-    case VerdictKind::refused: return "refused";
-    case VerdictKind::broken: return "broken";
-    case VerdictKind::flaky: return "flaky";
-    case VerdictKind::ill_conditioned: return "ill-conditioned";
-    case VerdictKind::not_applicable: return "not-applicable";
-    case VerdictKind::known: return "known";
-    case VerdictKind::unexpectedly_conforms: return "unexpectedly-conforms";
+    case VerdictKind::conforms:
+      return "conforms";
+    case VerdictKind::differs:
+      return "differs";
+    case VerdictKind::refused:
+      return "refused";
+    case VerdictKind::broken:
+      return "broken";
+    case VerdictKind::flaky:
+      return "flaky";
+    case VerdictKind::ill_conditioned:
+      return "ill-conditioned";
+    case VerdictKind::not_applicable:
+      return "not-applicable";
+    case VerdictKind::known:
+      return "known";
+    case VerdictKind::unexpectedly_conforms:
+      return "unexpectedly-conforms";
   }
   return "?";
 }

@@ -1,9 +1,9 @@
 // How much the arithmetic of a precision costs on the case at hand (numerics.md, "Error budgets").
 //
-// The double reference gives the truth; the reference run a few times on numbers whose every operation
-// is off by a random relative error of at most u shows how far honest arithmetic in that precision
-// strays from it. The budget of a row is a multiple of that spread plus a rounding floor. The multiple
-// is measured, not chosen: README.md has the data and the command.
+// The double reference gives the truth; the reference run a few times on numbers whose every
+// operation is off by a random relative error of at most u shows how far honest arithmetic in that
+// precision strays from it. The budget of a row is a multiple of that spread plus a rounding floor.
+// The multiple is measured, not chosen: README.md has the data and the command.
 //
 // Choices are discontinuous. Where the experts of a token are within the noise of being others, the
 // case does not decide, for this position and for all that see it: they are ill-conditioned.

@@ -14,7 +14,7 @@
 //
 // Bits: every sum has one order (summation.h, attention.h), so with one numerics all cuts of the
 // same tokens into calls, batches and caches give equal bits. Errors: KV1401 (token outside the
-// vocabulary), KV1402 (empty call), KV1403 (per-layer table), KV1404 (rows), KV1405 (capacity),
+// vocabulary), KV1403 (per-layer table), KV1404 (rows), KV1405 (capacity),
 // KV1406 (bidirectional models have no cache).
 #pragma once
 

@@ -314,6 +314,8 @@ const Refusal refusals[] = {
     {"KV1007", "gemma3n_text", R"({"hidden_size": -8})", "-8"},
     {"KV1007", "gemma3n_text", R"({"hidden_size": 16777217})", "16777217"},
     {"KV1007", "gemma3n_text", R"({"hidden_size": 18446744073709551615})", "18446744073709551615"},
+    {"KV1007", "gemma3n_text", R"({"num_kv_shared_layers": 18446744073709551615})",
+     "18446744073709551615"},
     {"KV1007", "gemma3n_text", R"({"hidden_size": 100000000000000000000000})", "e+22"},
     {"KV1007", "gemma3n_text", R"({"num_hidden_layers": 10001})", "10001"},
     {"KV1007", "gemma3n_text", R"({"rms_norm_eps": 0.0})", "rms_norm_eps"},
@@ -447,11 +449,17 @@ TEST(ConfigText, DuplicateKeysAreRefusedAtEveryLevelAndInEverySpelling) {
 }
 
 TEST(ConfigText, DeepNestingIsRefusedBeforeItCostsStack) {
-  const int deep = 1000000;
-  EXPECT_EQ(refusal_of_text(std::string(deep, '[')).substr(0, 6), "KV1001");
-  std::string objects;
-  for (int i = 0; i < 100000; ++i) objects += "{\"a\":";
-  EXPECT_EQ(refusal_of_text(objects).substr(0, 6), "KV1001");
+  const auto nested = [](int levels, const char* open, const char* close) {
+    std::string text;
+    for (int i = 0; i < levels; ++i) text += open;
+    for (int i = 0; i < levels; ++i) text += close;
+    return refusal_of_text(text);
+  };
+  EXPECT_EQ(nested(32, "[", "]"), "accepted");
+  for (int levels : {33, 1000000}) {
+    EXPECT_NE(nested(levels, "[", "]").find("KV1001: test.json nests deeper"), std::string::npos);
+  }
+  EXPECT_NE(nested(33, "{\"a\":[", "]}").find("nests deeper"), std::string::npos);
 }
 
 TEST(ConfigText, ATextFarLargerThanAnyConfigurationIsRefused) {

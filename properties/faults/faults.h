@@ -1,6 +1,6 @@
-// Planted faults: the reference with one thing wrong, each taken from real bug reports. They prove that
-// the properties can fail: `fault:NAME` is a subject like any other, and a fault that no property
-// catches is a hole in the harness.
+// Planted faults: the reference with one thing wrong, each taken from real bug reports. They prove
+// that the properties can fail: `fault:NAME` is a subject like any other, and a fault that no
+// property catches is a hole in the harness.
 #pragma once
 
 #include <memory>

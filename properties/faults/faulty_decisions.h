@@ -1,5 +1,5 @@
-// The decisions of a planted fault: the healthy ones with one answer changed. Which one is a value, not
-// a type, so that the model is compiled once more and not once for each fault.
+// The decisions of a planted fault: the healthy ones with one answer changed. Which one is a value,
+// not a type, so that the model is compiled once more and not once for each fault.
 //
 // To plant another: a name in FaultKind, the changed answer here, a row in the table of faults.cpp.
 #pragma once
@@ -36,8 +36,8 @@ enum class FaultKind {
   reorder_moves_full_layers_only
 };
 
-/// Weights with the projections of consumers, which a healthy loader skips: from the file where it has
-/// them, else those of the owner (applied to the consumer's own input).
+/// Weights with the projections of consumers, which a healthy loader skips: from the file where it
+/// has them, else those of the owner (applied to the consumer's own input).
 Weights weights_with_dead_tensors(const Checkpoint& checkpoint);
 
 struct Faulty : Healthy {

@@ -62,15 +62,19 @@ class Life {
       rows.push_back(draw_tokens(draw_, bounds_, count));
       length += count;
     }
-    for (std::size_t r = 0; r < lengths_.size(); ++r) longest_[r] = std::max(longest_[r], lengths_[r]);
+    for (std::size_t r = 0; r < lengths_.size(); ++r)
+      longest_[r] = std::max(longest_[r], lengths_[r]);
     calls_.push_back(extend_call(session_, std::move(rows)));
   }
 
   void change() {
     switch (draw_.between(0, 3)) {
-      case 0: return rewind();
-      case 1: return reorder();
-      case 2: return move_to_copy(Call::Kind::fork);
+      case 0:
+        return rewind();
+      case 1:
+        return reorder();
+      case 2:
+        return move_to_copy(Call::Kind::fork);
       default:
         calls_.push_back(numbers_call(Call::Kind::save, session_, {}));
         return move_to_copy(Call::Kind::restore);
@@ -106,7 +110,8 @@ class Life {
     calls_.push_back(numbers_call(Call::Kind::reorder, session_, sources));
   }
 
-  /// Goes on with a copy; sometimes the original is fed other tokens first, which the copy must not see.
+  /// Goes on with a copy; sometimes the original is fed other tokens first, which the copy must not
+  /// see.
   void move_to_copy(Call::Kind kind) {
     const int copy = ++sessions_;
     calls_.push_back(derived_call(kind, copy, session_));
@@ -132,12 +137,12 @@ class Life {
 PromptBounds prompt_bounds(const ModelSpec& model, CaseSize size) {
   const ModelConfig config = config_of(model);
   PromptBounds bounds;
-  bounds.vocab_size = std::min(config.vocab_size, config.family == Family::gemma4 &&
-                                                          config.hidden_size_per_layer_input > 0
-                                                      ? config.vocab_size_per_layer_input
-                                                      : config.vocab_size);
-  const bool slides = std::count(config.layer_types.begin(), config.layer_types.end(),
-                                 AttentionType::sliding) > 0;
+  bounds.vocab_size = std::min(
+      config.vocab_size, config.family == Family::gemma4 && config.hidden_size_per_layer_input > 0
+                             ? config.vocab_size_per_layer_input
+                             : config.vocab_size);
+  const bool slides =
+      std::count(config.layer_types.begin(), config.layer_types.end(), AttentionType::sliding) > 0;
   bounds.window = slides ? config.sliding_window : 0;
   bounds.cache = !config.bidirectional_all;
   bounds.least = size == CaseSize::smoke ? 3 : 5;

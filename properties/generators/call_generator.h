@@ -1,5 +1,5 @@
-// Random prompts and calls for a model: lengths around the window, chunks of 1, 2, W − 1, W, W + 1, 2W
-// and at random, a chunk after decoding, ragged batches, and sessions that are cut back, copied,
+// Random prompts and calls for a model: lengths around the window, chunks of 1, 2, W − 1, W, W + 1,
+// 2W and at random, a chunk after decoding, ragged batches, and sessions that are cut back, copied,
 // reordered, saved and restored.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace kvconform {
 /// What call generators must know of a model.
 struct PromptBounds {
   int vocab_size = 0;
-  int window = 0;  ///< of its sliding layers; 0: none
+  int window = 0;           ///< of its sliding layers; 0: none
   int least = 1, most = 1;  ///< tokens of a row
   bool cache = true;        ///< false for models that can only be scored
 };

@@ -19,9 +19,12 @@ struct Bounds {
 
 Bounds bounds_of(CaseSize size) {
   switch (size) {
-    case CaseSize::smoke: return {2, 4, 16, 24, 24};
-    case CaseSize::standard: return {3, 8, 32, 48, 40};
-    case CaseSize::deep: return {3, 12, 64, 64, 96};
+    case CaseSize::smoke:
+      return {2, 4, 16, 24, 24};
+    case CaseSize::standard:
+      return {3, 8, 32, 48, 40};
+    case CaseSize::deep:
+      return {3, 12, 64, 64, 96};
   }
   return {3, 8, 32, 48, 40};
 }
@@ -46,8 +49,8 @@ bool occurs_below(const Types& types, int end, const std::string& type) {
   return std::find(types.begin(), types.begin() + end, type) != types.begin() + end;
 }
 
-/// A Gemma tail: the last `shared` layers read the last layer of their type below. Types are mended so
-/// that there is one.
+/// A Gemma tail: the last `shared` layers read the last layer of their type below. Types are mended
+/// so that there is one.
 void share_tail(Draw& draw, Types& types, const ModelWishes& wishes, bool last_is_full,
                 json& config) {
   const int layers = static_cast<int>(types.size());
@@ -89,7 +92,7 @@ void share_by_map(Draw& draw, const Types& types, bool at_least_one, json& confi
     if (owners.empty()) continue;
     bool reads = false;
     int owner = owners.back();
-    if (style == 0) reads = i % group != 0;                    // CLA
+    if (style == 0) reads = i % group != 0;                     // CLA
     if (style == 1) reads = i >= tail, owner = owners.front();  // YOCO: all from one layer
     if (style == 2) {
       reads = draw.chance(50);
@@ -126,7 +129,8 @@ struct Heads {
 
 Heads draw_heads(Draw& draw, const Bounds& bounds) {
   std::vector<std::pair<int, int>> choices = {{1, 1}, {2, 1}, {2, 2}, {4, 2}, {4, 1}, {3, 3}};
-  if (bounds.most_heads_width >= 24) choices.insert(choices.end(), {{6, 2}, {6, 3}, {6, 2}, {6, 3}});
+  if (bounds.most_heads_width >= 24)
+    choices.insert(choices.end(), {{6, 2}, {6, 3}, {6, 2}, {6, 3}});
   const auto [query, key_value] = draw.one_of(choices);
   return {query, key_value};
 }
@@ -215,10 +219,12 @@ void add_gemma4(Draw& draw, const Bounds& bounds, bool experts, json& config) {
 
 WeightsRecipe draw_weights(Draw& draw, const ModelWishes& wishes) {
   WeightsRecipe recipe;
-  recipe.seed = draw.bits() >> 1;  // fits a signed 64-bit integer: other JSON readers lose the last bit
+  recipe.seed =
+      draw.bits() >> 1;  // fits a signed 64-bit integer: other JSON readers lose the last bit
   const Dtype dtype = draw.one_of({Dtype::f32, Dtype::f32, Dtype::f32, Dtype::bf16, Dtype::f16});
   if (wishes.reduced_dtype) recipe.dtype = dtype;
-  const DeadTensors dead = draw.one_of({DeadTensors::absent, DeadTensors::random, DeadTensors::nan});
+  const DeadTensors dead =
+      draw.one_of({DeadTensors::absent, DeadTensors::random, DeadTensors::nan});
   if (wishes.dead_tensors) recipe.dead_tensors = dead;
   return recipe;
 }
@@ -227,7 +233,7 @@ WeightsRecipe draw_weights(Draw& draw, const ModelWishes& wishes) {
 
 ModelSpec draw_model(Draw& draw, CaseSize size, const ModelWishes& wishes) {
   const Bounds bounds = bounds_of(size);
-  const bool gemma4 = draw.chance(50);
+  const bool gemma4 = draw.chance(50) && !wishes.gemma3n_only;
   const int least = wishes.sliding ? 3 : bounds.least_layers;
   const int layers = draw.between(least, bounds.most_layers);
   json config = json::object();

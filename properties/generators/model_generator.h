@@ -11,11 +11,12 @@ namespace kvconform {
 
 /// What a property wants of its models beyond a valid draw.
 struct ModelWishes {
-  bool consumers = false;      ///< at least one layer reads another's keys and values
-  bool sliding = false;        ///< at least one sliding layer, whose window prompts can cross
-  bool dead_tensors = true;    ///< may carry projections of consumers
-  bool reduced_dtype = true;   ///< may store weights in bfloat16 or float16
+  bool consumers = false;     ///< at least one layer reads another's keys and values
+  bool sliding = false;       ///< at least one sliding layer, whose window prompts can cross
+  bool dead_tensors = true;   ///< may carry projections of consumers
+  bool reduced_dtype = true;  ///< may store weights in bfloat16 or float16
   bool experts = true;
+  bool gemma3n_only = false;
 };
 
 ModelSpec draw_model(Draw& draw, CaseSize size, const ModelWishes& wishes);

@@ -1,8 +1,8 @@
-// The subject computes the model: its logits, with a cache and without, are those of the double reference
-// within what arithmetic in its precision costs on the very case.
+// The subject computes the model: its logits, with a cache and without, are those of the double
+// reference within what arithmetic in its precision costs on the very case.
 //
-// Source: model-spec.md; numerics.md, "Error budgets". What only agreement can catch: faults that are the
-// same on every path (a window one too wide everywhere, the wrong owner, a scale left out).
+// Source: model-spec.md; numerics.md, "Error budgets". What only agreement can catch: faults that
+// are the same on every path (a window one too wide everywhere, the wrong owner, a scale left out).
 // Needs: score or cache, whichever the case uses.
 #include "properties/equivalence.h"
 #include "properties/generated_property.h"
@@ -15,7 +15,8 @@ class Agreement : public GeneratedProperty {
  public:
   const char* name() const override { return "agreement"; }
   const char* sentence() const override {
-    return "The logits agree with the double reference within what the precision costs on the case.";
+    return "The logits agree with the double reference within what the precision costs on the "
+           "case.";
   }
   const char* source() const override { return "model-spec.md, numerics.md"; }
   std::vector<std::string> needs() const override { return {}; }
@@ -34,6 +35,8 @@ class Agreement : public GeneratedProperty {
 
 }  // namespace
 
-std::unique_ptr<Property> agreement() { return std::make_unique<Agreement>(); }
+std::unique_ptr<Property> agreement() {
+  return std::make_unique<Agreement>();
+}
 
 }  // namespace kvconform

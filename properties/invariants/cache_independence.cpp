@@ -1,8 +1,8 @@
-// The logits of a token are the same with a cache and without one, whatever happened to the cache: any
-// split of the prompt into calls, any batch, after rewind, fork, reorder, save and restore.
+// The logits of a token are the same with a cache and without one, whatever happened to the cache:
+// any split of the prompt into calls, any batch, after rewind, fork, reorder, save and restore.
 //
-// Source: model-spec.md, section 5 ("the rule does not depend on whether a cache is used"); broken in
-// mlx-lm #1674 and in transformers before #45312, where consumers projected keys of their own.
+// Source: model-spec.md, section 5 ("the rule does not depend on whether a cache is used"); broken
+// in mlx-lm #1674 and in transformers before #45312, where consumers projected keys of their own.
 // Needs: score, cache.
 #include "properties/equivalence.h"
 #include "properties/generated_property.h"
@@ -34,6 +34,8 @@ class CacheIndependence : public GeneratedProperty {
 
 }  // namespace
 
-std::unique_ptr<Property> cache_independence() { return std::make_unique<CacheIndependence>(); }
+std::unique_ptr<Property> cache_independence() {
+  return std::make_unique<CacheIndependence>();
+}
 
 }  // namespace kvconform

@@ -1,5 +1,5 @@
-// How a prompt is cut into calls changes nothing: chunks of 1, 2, W − 1, W, W + 1, 2W, longer than the
-// window, at random, and a chunk after decoding give the logits of one call.
+// How a prompt is cut into calls changes nothing: chunks of 1, 2, W − 1, W, W + 1, 2W, longer than
+// the window, at random, and a chunk after decoding give the logits of one call.
 //
 // Source: model-spec.md, section 6.2; executorch #21857, mlxcel #885, mlx-examples #1000.
 // Needs: cache, chunked.
@@ -16,7 +16,9 @@ class Chunking : public GeneratedProperty {
   const char* sentence() const override {
     return "How a prompt is cut into calls changes no logit, also around and past the window.";
   }
-  const char* source() const override { return "executorch #21857, mlxcel #885, mlx-examples #1000"; }
+  const char* source() const override {
+    return "executorch #21857, mlxcel #885, mlx-examples #1000";
+  }
   std::vector<std::string> needs() const override { return {"cache", "chunked"}; }
 
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
@@ -37,6 +39,8 @@ class Chunking : public GeneratedProperty {
 
 }  // namespace
 
-std::unique_ptr<Property> chunking() { return std::make_unique<Chunking>(); }
+std::unique_ptr<Property> chunking() {
+  return std::make_unique<Chunking>();
+}
 
 }  // namespace kvconform

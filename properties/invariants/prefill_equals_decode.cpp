@@ -1,9 +1,8 @@
 // A prompt given at once and the same prompt given token by token lead to the same logits at every
 // position: prefill and decode are two ways to compute one thing.
 //
-// Source: mlx-lm #1805 (queries of consumers rotated by the length of the call), mlx-lm #390 (prefill and
-// decode with different window bounds), mlxcel #412.
-// Needs: cache.
+// Source: mlx-lm #1805 (queries of consumers rotated by the length of the call), mlx-lm #390
+// (prefill and decode with different window bounds), mlxcel #412. Needs: cache.
 #include "properties/equivalence.h"
 #include "properties/generated_property.h"
 #include "properties/invariants/invariants.h"
@@ -45,6 +44,8 @@ class PrefillEqualsDecode : public GeneratedProperty {
 
 }  // namespace
 
-std::unique_ptr<Property> prefill_equals_decode() { return std::make_unique<PrefillEqualsDecode>(); }
+std::unique_ptr<Property> prefill_equals_decode() {
+  return std::make_unique<PrefillEqualsDecode>();
+}
 
 }  // namespace kvconform

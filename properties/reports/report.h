@@ -1,6 +1,6 @@
 // The report folder of a run (cli.md, "Output"): results.jsonl, summary.json, junit.xml, summary.md
-// and failures/*.json. results.jsonl grows as properties finish and the rest is rewritten each time,
-// so that an interrupted run leaves a valid report marked incomplete. Errors: KV22xx.
+// and failures/*.json. results.jsonl grows as properties finish and the rest is rewritten each
+// time, so that an interrupted run leaves a valid report marked incomplete. Errors: KV22xx.
 #pragma once
 
 #include <filesystem>

@@ -16,7 +16,8 @@ namespace reference_subject {
   throw SubjectRefusal(SubjectRefusal::Kind::invalid, message);
 }
 
-/// Runs `body`; errors about the input become refusals, errors of the model itself a broken subject.
+/// Runs `body`; errors about the input become refusals, errors of the model itself a broken
+/// subject.
 template <class Body>
 auto refusing(Body body) {
   try {
@@ -40,8 +41,9 @@ ReferenceSubject<N, D>::ReferenceSubject(std::string name, std::string dtype, D 
   info_.version = "1";
   info_.families = {"gemma3n_text", "gemma4_text"};
   info_.dtype = std::move(dtype);
-  info_.capabilities = {"score", "cache",   "chunked", "batch",        "ragged", "rewind",      "fork",
-                        "save",  "reorder", "start",   "cache_report", "trace",  "sharing_map"};
+  info_.capabilities = {"score",        "cache", "chunked",    "batch",   "ragged",
+                        "rewind",       "fork",  "save",       "reorder", "start",
+                        "cache_report", "trace", "sharing_map"};
   info_.margin = CacheShape{}.margin;
   info_.granularity = kCacheGranularity;
   info_.bit_stable = !std::is_same_v<N, Noisy>;
@@ -156,7 +158,8 @@ void ReferenceSubject<N, D>::close(SessionId session) {
 template <class N, class D>
 auto ReferenceSubject<N, D>::model_at(ModelId model) const -> std::shared_ptr<const ModelType> {
   const auto found = models_.find(model);
-  if (found == models_.end()) reference_subject::refuse("there is no model " + std::to_string(model));
+  if (found == models_.end())
+    reference_subject::refuse("there is no model " + std::to_string(model));
   return found->second;
 }
 

@@ -1,0 +1,36 @@
+// Judging single cases: a subject, what it is held against and a fresh yardstick for each case. One
+// a thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "properties/property.h"
+#include "properties/subject.h"
+
+namespace kvconform {
+
+class CaseJudge {
+ public:
+  CaseJudge(const std::string& subject, const std::string& against);
+
+  /// Never throws for what the subject does. Error where the case itself is invalid.
+  Verdict judge(const Property& property, const Case& test_case, bool traces);
+
+  const SubjectInfo& info() const { return subject_->info(); }
+
+ private:
+  std::unique_ptr<Subject> subject_, against_;
+};
+
+/// Error KV2301, listing the names there are.
+const Property& find_property(const std::string& name);
+
+/// Capabilities that a property needs and the subject lacks, in words; empty if none.
+std::string unmet_needs(const Property& property, const SubjectInfo& info);
+
+bool is_failure(VerdictKind kind);                  ///< makes a run exit with 1 or 4
+bool was_compared(VerdictKind kind);                ///< the subject was held against something
+bool is_worse(VerdictKind kind, VerdictKind than);  ///< for the worst verdict of many
+
+}  // namespace kvconform

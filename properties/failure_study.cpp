@@ -1,0 +1,129 @@
+// Re-running, shrinking and locating. Shrinking walks RapidCheck's tree of shrinks: the first
+// simpler case that fails in the same way is taken, until none does or the time is over.
+#include "properties/failure_study.h"
+
+#include <chrono>
+
+#include "properties/case_judge.h"
+#include "properties/generators/shrinkable_case.h"
+#include "properties/replay.h"
+#include "reference/error.h"
+
+namespace kvconform {
+namespace {
+
+class Shrinker {
+ public:
+  Shrinker(const Property& property, CaseJudge& judge, VerdictKind kind, const StudyLimits& limits)
+      : property_(property), judge_(judge), kind_(kind), limits_(limits) {}
+
+  Case run(const Case& failing) {
+    rc::Shrinkable<Case> smallest = shrinkable_case(failing);
+    while (std::optional<rc::Shrinkable<Case>> simpler = first_failing(smallest)) {
+      smallest = *simpler;
+      ++steps_;
+      if (limits_.on_step) limits_.on_step(smallest.value(), steps_, tried_);
+    }
+    return smallest.value();
+  }
+
+ private:
+  std::optional<rc::Shrinkable<Case>> first_failing(const rc::Shrinkable<Case>& from) {
+    rc::Seq<rc::Shrinkable<Case>> candidates = from.shrinks();
+    while (!over()) {
+      rc::Maybe<rc::Shrinkable<Case>> candidate = candidates.next();
+      if (!candidate) return std::nullopt;
+      ++tried_;
+      if (fails_alike(candidate->value())) return *candidate;
+    }
+    return std::nullopt;
+  }
+
+  bool fails_alike(const Case& test_case) {
+    try {
+      return judge_.judge(property_, test_case, false).kind == kind_;
+    } catch (const Error&) {
+      return false;  // the simplification was no valid case after all
+    }
+  }
+
+  bool over() const {
+    if (limits_.stop != nullptr && limits_.stop->load()) return true;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count() >=
+           limits_.seconds;
+  }
+
+  const Property& property_;
+  CaseJudge& judge_;
+  VerdictKind kind_;
+  const StudyLimits& limits_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  int steps_ = 0, tried_ = 0;
+};
+
+}  // namespace
+
+FailureStudy study_failure(const Property& property, const Case& test_case, const Verdict& seen,
+                           const StudyLimits& limits) {
+  CaseJudge judge(test_case.subject, test_case.against);
+  FailureStudy study{test_case, judge.judge(property, test_case, true)};
+  if (study.verdict.kind != seen.kind) {
+    study.verdict.message = std::string("a second run of the same case was given the verdict ") +
+                            to_string(study.verdict.kind) + "; the first: " + seen.message;
+    study.verdict.kind = VerdictKind::flaky;
+    return study;
+  }
+  study.smallest = Shrinker(property, judge, seen.kind, limits).run(test_case);
+  const Verdict smallest = judge.judge(property, study.smallest, true);
+  if (smallest.kind !=
+      seen.kind) {  // a flaky subject can shrink to a case that does not fail again
+    study.smallest = test_case;
+    return study;
+  }
+  study.verdict = smallest;
+  return study;
+}
+
+PropertyResult replay_case(const Case& test_case, const ReplayOptions& options) {
+  const auto word = [](const std::string& given, const std::string& recorded,
+                       const char* fallback) {
+    return !given.empty() ? given : !recorded.empty() ? recorded : std::string(fallback);
+  };
+  const Property& property = find_property(test_case.property);
+  Case replayed = test_case;
+  replayed.subject = word(options.subject, test_case.subject, "reference");
+  replayed.against = word(options.against, test_case.against, "reference:double");
+  CaseJudge judge(replayed.subject, replayed.against);
+  Verdict verdict = judge.judge(property, replayed, true);
+  for (int i = 1; i < options.repeats; ++i) {
+    const Verdict again = judge.judge(property, replayed, true);
+    if (again.kind == verdict.kind) continue;
+    verdict.message = std::string("run 1 was given the verdict ") + to_string(verdict.kind) +
+                      ", a later one " + to_string(again.kind);
+    verdict.kind = VerdictKind::flaky;
+  }
+  PropertyResult result;
+  result.property = property.name();
+  result.sentence = property.sentence();
+  result.subject = replayed.subject;
+  result.against = replayed.against;
+  result.verdict = verdict.kind;
+  result.counts[verdict.kind] = 1;
+  result.cases = 1;
+  result.seed = test_case.seed;
+  result.budget_used = verdict.budget_used;
+  result.message = verdict.message;
+  if (is_failure(verdict.kind)) result.failure = Failure{replayed, verdict, {}, test_case.index};
+  return result;
+}
+
+Case shrink_case(const Case& test_case, const ShrinkOptions& options) {
+  const PropertyResult now = replay_case(test_case, {options.subject, options.against, 1});
+  if (!now.failure) return test_case;
+  const Case failing = now.failure->smallest;  // with the subjects filled in
+  CaseJudge judge(failing.subject, failing.against);
+  const StudyLimits limits{options.seconds, options.stop, options.on_step};
+  return Shrinker(find_property(failing.property), judge, now.verdict, limits).run(failing);
+}
+
+}  // namespace kvconform

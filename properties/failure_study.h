@@ -1,0 +1,26 @@
+// What is done with a failing case: is it flaky, how small can it get, where does it part?
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "properties/property.h"
+
+namespace kvconform {
+
+struct StudyLimits {
+  double seconds = 10;
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(const Case& smallest, int steps, int tried)> on_step = {};
+};
+
+struct FailureStudy {
+  Case smallest;
+  Verdict verdict;  ///< of the smallest case, with traces; `flaky` if a second run did not fail
+};
+
+/// `seen` is the verdict the case was given in the run.
+FailureStudy study_failure(const Property& property, const Case& test_case, const Verdict& seen,
+                           const StudyLimits& limits);
+
+}  // namespace kvconform

@@ -1,0 +1,17 @@
+// The model of a case with something about its weights changed, for properties about weights.
+#pragma once
+
+#include <memory>
+
+#include "properties/subject.h"
+#include "reference/random_weights.h"
+
+namespace kvconform {
+
+/// The same model with the dead projections of its consumers absent, random or NaN.
+std::unique_ptr<ModelSource> with_dead_tensors(const ModelSource& source, DeadTensors dead);
+
+/// The same model with the key and value projections of one owner negated.
+std::unique_ptr<ModelSource> with_negated_keys(const ModelSource& source, int layer);
+
+}  // namespace kvconform

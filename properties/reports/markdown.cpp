@@ -1,0 +1,79 @@
+// The summary as Markdown, for people and for the step summary of GitHub Actions.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "properties/case_judge.h"
+#include "properties/reports/report.h"
+
+namespace kvconform {
+namespace {
+
+/// Text inside a table's cell.
+std::string cell(std::string text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '|') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+std::string share(double budget_used) {
+  if (std::isinf(budget_used)) return "bits differ";
+  return budget_used == 0 ? "0" : fmt::format("{:.3g}", budget_used);
+}
+
+std::string count_of(const VerdictCounts& counts) {
+  std::string text;
+  for (const auto& [kind, count] : counts) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, to_string(kind));
+  }
+  return text;
+}
+
+std::string table(const RunSummary& summary) {
+  std::string text = "| property | subject | verdict | cases | budget used | seconds |\n";
+  text += "|---|---|---|---:|---:|---:|\n";
+  for (const PropertyResult& result : summary.results) {
+    text += fmt::format("| {} | {} | {}{} | {} | {} | {:.1f} |\n", result.property,
+                        cell(result.subject), to_string(result.verdict),
+                        result.whole ? "" : " (interrupted)", result.cases,
+                        share(result.budget_used), result.seconds);
+  }
+  return text;
+}
+
+std::string coverage_table(const RunSummary& summary) {
+  if (summary.coverage.empty()) return "";
+  std::string text = "\n<details><summary>Hard cases met</summary>\n\n| class | met | required |\n";
+  text += "|---|---:|---:|\n";
+  for (const auto& [name, entry] : summary.coverage) {
+    text += fmt::format("| {} | {} | {} |\n", cell(name), entry.met, entry.required);
+  }
+  return text + "\n</details>\n";
+}
+
+}  // namespace
+
+std::string summary_markdown(const RunSummary& summary) {
+  const int code = exit_code(summary);
+  std::string text =
+      fmt::format("# kvconform: {}\n\n", code == 0 ? "conforms" : "does not conform");
+  if (code == 3) text = "# kvconform: too little was compared\n\n";
+  if (!summary.complete) text = "# kvconform: incomplete run\n\n";
+  text += fmt::format("{} cases in {:.1f} s, size {}, seed {}, shard {}/{}: {}.\n\n", summary.cases,
+                      summary.seconds, to_string(summary.size), summary.seed, summary.shard,
+                      summary.shards,
+                      summary.counts.empty() ? "nothing ran" : count_of(summary.counts));
+  text += table(summary);
+  for (const PropertyResult& result : summary.results) {
+    const std::string failure = failure_text(result);
+    if (failure.empty()) continue;
+    text +=
+        fmt::format("\n### {} on {}\n\n```text\n{}```\n", result.property, result.subject, failure);
+  }
+  return text + coverage_table(summary);
+}
+
+}  // namespace kvconform

@@ -1,0 +1,233 @@
+// Writing and reading the report folder.
+#include "properties/reports/report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "properties/shrinking.h"
+#include "reference/error.h"
+
+namespace kvconform {
+namespace {
+
+using nlohmann::json;
+using Path = std::filesystem::path;
+
+[[noreturn]] void not_writable(const Path& file, const std::string& why) {
+  throw HarnessError("KV2210", fmt::format("cannot write {}{}", file.string(), why),
+                     "check that the disk has room and the folder is writable");
+}
+
+/// Through a temporary file, so that a reader never meets half of one.
+void replace_file(const Path& file, const std::string& content) {
+  Path temporary = file;
+  temporary += ".tmp";
+  {
+    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+    out << content;
+    out.flush();
+    if (!out) not_writable(file, "");
+  }
+  std::error_code code;
+  std::filesystem::rename(temporary, file, code);
+  if (code) not_writable(file, ": " + code.message());
+}
+
+/// JSON has no infinity: a budget that bits cannot meet is written as null.
+json number(double value) {
+  return std::isfinite(value) ? json(value) : json(nullptr);
+}
+
+json counts_json(const VerdictCounts& counts) {
+  json value = json::object();
+  for (const auto& [kind, count] : counts) value[to_string(kind)] = count;
+  return value;
+}
+
+VerdictKind verdict_kind(const std::string& word) {
+  for (int i = 0; i <= static_cast<int>(VerdictKind::unexpectedly_conforms); ++i) {
+    if (word == to_string(static_cast<VerdictKind>(i))) return static_cast<VerdictKind>(i);
+  }
+  throw Error("KV2202", fmt::format("\"{}\" is no verdict", word), "give a report of this version");
+}
+
+VerdictCounts counts_from(const json& value) {
+  VerdictCounts counts;
+  for (const auto& [word, count] : value.items()) counts[verdict_kind(word)] = count;
+  return counts;
+}
+
+PropertyResult result_from(const json& value, const Path& folder) {
+  PropertyResult result;
+  result.property = value.at("property");
+  result.sentence = value.value("sentence", "");
+  result.subject = value.at("subject");
+  result.against = value.at("against");
+  result.verdict = verdict_kind(value.at("verdict"));
+  result.counts = counts_from(value.at("counts"));
+  result.seed = value.at("seed");
+  result.cases = value.at("cases");
+  result.budget_used =
+      value.at("budget_used").is_null() ? HUGE_VAL : value.at("budget_used").get<double>();
+  result.seconds = value.at("seconds");
+  result.message = value.value("message", "");
+  result.whole = value.value("complete", true);
+  if (!value.contains("case") || !value["case"].is_string()) return result;
+  Failure failure;
+  failure.file = folder / value["case"].get<std::string>();
+  failure.smallest = read_case(failure.file);
+  failure.found_at = value.value("found_at", std::uint64_t{0});
+  failure.verdict.kind = result.verdict;
+  failure.verdict.message = result.message;
+  failure.verdict.budget_used = result.budget_used;
+  failure.verdict.cause = value.value("cause", "");
+  result.failure = std::move(failure);
+  return result;
+}
+
+RunSummary summary_from(const Path& folder) {
+  std::ifstream file(folder / "summary.json");
+  const json value = json::parse(file);
+  RunSummary summary;
+  if (value.at("commit").is_string()) summary.commit = value.at("commit");
+  summary.seed = value.at("seed");
+  summary.size = case_size(value.at("size")).value_or(CaseSize::standard);
+  const std::string shard = value.at("shard");
+  const std::size_t slash = shard.find('/');
+  summary.shard = std::stoi(shard.substr(0, slash));
+  summary.shards = std::stoi(shard.substr(slash + 1));
+  summary.complete = value.at("complete");
+  summary.interrupted = !summary.complete;
+  summary.seconds = value.at("seconds");
+  summary.cases = value.at("cases");
+  summary.cases_per_property = value.value("cases_per_property", std::int64_t{0});
+  summary.counts = counts_from(value.at("counts"));
+  summary.coverage_judged = value.value("coverage_judged", false);
+  for (const auto& [name, entry] : value.at("coverage").items()) {
+    summary.coverage[name] = {entry.at("met"), entry.at("required")};
+  }
+  for (const auto& [name, entry] : value.at("environment").items()) {
+    if (entry.is_string()) summary.environment[name] = entry;
+  }
+  std::ifstream lines(folder / "results.jsonl");
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty()) summary.results.push_back(result_from(json::parse(line), folder));
+  }
+  return summary;
+}
+
+}  // namespace
+
+void open_report(const Path& folder, bool resume) {
+  std::error_code code;
+  const bool exists = std::filesystem::exists(folder, code);
+  if (exists && !std::filesystem::is_directory(folder, code)) {
+    throw Error("KV2201", fmt::format("{} is not a folder", folder.string()), "name a new folder");
+  }
+  const bool empty = !exists || std::filesystem::is_empty(folder, code);
+  if (!empty && !resume) {
+    throw Error("KV2201", fmt::format("the report folder {} is not empty", folder.string()),
+                "name a new or empty folder, or give --resume to go on with the run it holds");
+  }
+  if (!empty && !std::filesystem::exists(folder / "summary.json")) {
+    throw Error("KV2202", fmt::format("{} holds no report to resume", folder.string()),
+                "name the folder of an incomplete run");
+  }
+  std::filesystem::create_directories(folder, code);
+  if (code) not_writable(folder, ": " + code.message());
+}
+
+RunSummary read_report(const Path& folder) {
+  if (!std::filesystem::exists(folder / "summary.json")) {
+    throw Error("KV2202", fmt::format("{} holds no report", folder.string()),
+                "name a folder that `kvconform check --report` wrote");
+  }
+  try {
+    return summary_from(folder);
+  } catch (const json::exception& e) {
+    throw Error("KV2202",
+                fmt::format("the report {} cannot be read ({})", folder.string(), e.what()),
+                "give a report of this version");
+  } catch (const std::logic_error& e) {  // a shard that is no number
+    throw Error("KV2202",
+                fmt::format("the report {} cannot be read ({})", folder.string(), e.what()),
+                "give a report of this version");
+  }
+}
+
+json result_json(const PropertyResult& result) {
+  json value = {{"property", result.property},
+                {"sentence", result.sentence},
+                {"subject", result.subject},
+                {"against", result.against},
+                {"verdict", to_string(result.verdict)},
+                {"counts", counts_json(result.counts)},
+                {"case", nullptr},
+                {"seed", result.seed},
+                {"cases", result.cases},
+                {"budget_used", number(result.budget_used)},
+                {"first_difference", nullptr},
+                {"cause", nullptr},
+                {"shrunk", nullptr},
+                {"message", result.message},
+                {"seconds", result.seconds}};
+  if (!result.whole) value["complete"] = false;
+  if (!result.failure) return value;
+  const Failure& failure = *result.failure;
+  if (!failure.file.empty()) value["case"] = "failures/" + failure.file.filename().string();
+  value["found_at"] = failure.found_at;
+  if (failure.verdict.first_difference) {
+    value["first_difference"] = to_json(*failure.verdict.first_difference);
+  }
+  if (!failure.verdict.cause.empty()) value["cause"] = failure.verdict.cause;
+  const CaseExtent extent = extent_of(failure.smallest);
+  value["shrunk"] = {{"layers", extent.layers}, {"prompt", extent.prompt}, {"calls", extent.calls}};
+  return value;
+}
+
+json summary_json(const RunSummary& summary) {
+  json properties = json::array();
+  for (const PropertyResult& result : summary.results) {
+    properties.push_back({{"property", result.property},
+                          {"subject", result.subject},
+                          {"cases", result.cases},
+                          {"counts", counts_json(result.counts)}});
+  }
+  json coverage = json::object();
+  for (const auto& [name, entry] : summary.coverage) {
+    coverage[name] = {{"met", entry.met}, {"required", entry.required}};
+  }
+  const double minutes = summary.seconds / 60;
+  return {{"commit", summary.commit.empty() ? json(nullptr) : json(summary.commit)},
+          {"seed", summary.seed},
+          {"size", to_string(summary.size)},
+          {"shard", fmt::format("{}/{}", summary.shard, summary.shards)},
+          {"complete", summary.complete},
+          {"seconds", summary.seconds},
+          {"cases", summary.cases},
+          {"cases_per_property", summary.cases_per_property},
+          {"cases_per_minute", minutes > 0 ? double(summary.cases) / minutes : 0},
+          {"counts", counts_json(summary.counts)},
+          {"properties", std::move(properties)},
+          {"coverage", std::move(coverage)},
+          {"coverage_judged", summary.coverage_judged},
+          {"environment", summary.environment},
+          {"exit_code", exit_code(summary)}};
+}
+
+void write_report(const RunSummary& summary, const Path& folder) {
+  std::string lines;
+  for (const PropertyResult& result : summary.results) {
+    lines += result_json(result).dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  }
+  replace_file(folder / "results.jsonl", lines);
+  replace_file(folder / "summary.json",
+               summary_json(summary).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  replace_file(folder / "junit.xml", junit_xml(summary));
+  replace_file(folder / "summary.md", summary_markdown(summary));
+}
+
+}  // namespace kvconform

@@ -1,0 +1,500 @@
+// Working through properties × subjects with a few threads. Records are kept by index and joined at
+// the end, so that the number of threads changes nothing.
+#include "properties/runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "properties/case_judge.h"
+#include "properties/environment.h"
+#include "properties/failure_study.h"
+#include "properties/reports/report.h"
+#include "properties/requirements.h"
+#include "properties/shrinking.h"
+#include "properties/subject_registry.h"
+#include "properties/temporary_folder.h"
+#include "reference/error.h"
+
+namespace kvconform {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// What is kept of one case.
+struct Record {
+  std::int64_t index = 0;
+  Verdict verdict;
+  std::set<std::string> classes;
+};
+
+/// Where cases lie before they run: a file for each worker, overwritten.
+class CaseFolder {
+ public:
+  explicit CaseFolder(const std::filesystem::path& report) {
+    if (report.empty()) {
+      temporary_.emplace("kvconform-run");
+      folder_ = temporary_->path();
+    } else {
+      folder_ = report / "running";
+      std::filesystem::create_directories(folder_);
+    }
+  }
+  ~CaseFolder() {
+    std::error_code ignored;
+    if (!temporary_) std::filesystem::remove_all(folder_, ignored);
+  }
+  CaseFolder(const CaseFolder&) = delete;
+  CaseFolder& operator=(const CaseFolder&) = delete;
+
+  std::filesystem::path running(int worker) const {
+    return folder_ / fmt::format("running-{}.json", worker);
+  }
+
+ private:
+  std::optional<TemporaryFolder> temporary_;
+  std::filesystem::path folder_;
+};
+
+/// One property on one subject.
+class PairRun {
+ public:
+  struct Limits {
+    std::int64_t cases = 0;  ///< of all shards; 0: until the time is over
+    double seconds = 0;      ///< 0: none
+    int jobs = 1;
+  };
+
+  PairRun(const RunOptions& options, const Property& property, const std::string& subject,
+          const Limits& limits, const CaseFolder& folder, std::function<void(Progress)> report)
+      : options_(options),
+        property_(property),
+        subject_(subject),
+        limits_(limits),
+        folder_(folder),
+        report_(std::move(report)) {}
+
+  void run() {
+    begin_ = Clock::now();
+    next_ = options_.shard - 1;
+    std::vector<std::thread> workers;
+    for (int worker = 1; worker < limits_.jobs; ++worker) {
+      workers.emplace_back([this, worker] { work_safely(worker); });
+    }
+    work_safely(0);
+    for (std::thread& worker : workers) worker.join();
+    if (error_) std::rethrow_exception(error_);
+    std::sort(records_.begin(), records_.end(),
+              [](const Record& a, const Record& b) { return a.index < b.index; });
+    forget_after_first_failure();
+  }
+
+  const std::vector<Record>& records() const { return records_; }
+  bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }
+  double seconds() const { return seconds_since(begin_); }
+
+ private:
+  void work_safely(int worker) {
+    try {
+      work(worker);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      abandoned_ = true;
+    }
+  }
+
+  void work(int worker) {
+    CaseJudge judge(subject_, options_.against);
+    for (std::int64_t index; (index = take()) >= 0;) {
+      Case test_case = generate(index);
+      test_case.subject = subject_;
+      test_case.against = options_.against;
+      write_case(test_case, folder_.running(worker));
+      Record record;
+      record.index = index;
+      record.verdict = judge.judge(property_, test_case, /*traces=*/false);
+      record.classes = coverage_classes(test_case, config_of(test_case.model));
+      add(std::move(record), worker == 0);
+    }
+  }
+
+  Case generate(std::int64_t index) const {
+    if (options_.models.empty()) return property_.generate(options_.seed, index, options_.size);
+    ModelSpec spec;
+    spec.folder = options_.models[index % options_.models.size()];
+    return property_.generate_for(spec, options_.seed, index, options_.size);
+  }
+
+  /// The next index of this shard, or −1.
+  std::int64_t take() {
+    if (stopped() || abandoned_ || (limits_.seconds > 0 && seconds() >= limits_.seconds)) return -1;
+    const std::lock_guard lock(mutex_);
+    if (limits_.cases > 0 && next_ >= limits_.cases) return -1;
+    if (options_.stop_at_first_failure && next_ > first_failure_) return -1;
+    const std::int64_t index = next_;
+    next_ += options_.shards;
+    return index;
+  }
+
+  void add(Record record, bool reports) {
+    Progress progress;
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_failure(record.verdict.kind)) {
+        first_failure_ = std::min(first_failure_, record.index);
+        ++failures_;
+      }
+      records_.push_back(std::move(record));
+      progress.done = static_cast<std::int64_t>(records_.size());
+      progress.failures = failures_;
+    }
+    if (!reports || seconds_since(reported_) < 0.2) return;
+    reported_ = Clock::now();
+    progress.planned = limits_.cases / options_.shards;
+    report_(progress);
+  }
+
+  /// Other workers may have gone on past the first failure: their records would depend on the jobs.
+  void forget_after_first_failure() {
+    if (!options_.stop_at_first_failure) return;
+    std::erase_if(records_, [this](const Record& r) { return r.index > first_failure_; });
+  }
+
+  const RunOptions& options_;
+  const Property& property_;
+  const std::string subject_;
+  const Limits limits_;
+  const CaseFolder& folder_;
+  std::function<void(Progress)> report_;
+  Clock::time_point begin_, reported_;
+  std::mutex mutex_;
+  std::int64_t next_ = 0, failures_ = 0;
+  std::int64_t first_failure_ = std::numeric_limits<std::int64_t>::max();
+  std::vector<Record> records_;
+  std::exception_ptr error_;
+  std::atomic<bool> abandoned_ = false;
+};
+
+std::vector<const Property*> chosen_properties(const std::vector<std::string>& names) {
+  std::vector<const Property*> chosen;
+  for (const std::string& name : names) chosen.push_back(&find_property(name));
+  if (!names.empty()) return chosen;
+  for (const auto& property : all_properties()) chosen.push_back(property.get());
+  return chosen;
+}
+
+void check_options(const RunOptions& options) {
+  const auto wrong = [](const std::string& what, const std::string& remedy) {
+    throw Error("KV2302", what, remedy);
+  };
+  if (options.subjects.empty()) wrong("no subject was named", "name at least one, e.g. reference");
+  if (options.shards < 1 || options.shard < 1 || options.shard > options.shards) {
+    wrong(fmt::format("shard {} of {} does not exist", options.shard, options.shards),
+          "give I/N with 1 ≤ I ≤ N");
+  }
+  if (options.cases < 0) wrong(fmt::format("{} cases", options.cases), "give at least 1");
+  if (!(options.seconds >= 0))
+    wrong(fmt::format("{} seconds", options.seconds), "give more than 0");
+  if (options.jobs < 0) wrong(fmt::format("{} jobs", options.jobs), "give at least 1");
+  for (const std::string& subject : options.subjects) make_subject(subject);
+  make_subject(options.against);
+  for (const auto& model : options.models) Checkpoint::open(model);
+}
+
+/// The whole run: pairs one after the other, books and reports.
+class Run {
+ public:
+  explicit Run(const RunOptions& options)
+      : options_(options), properties_(chosen_properties(options.properties)) {
+    check_options(options_);
+    summary_.commit = options_.commit;
+    summary_.seed = options_.seed;
+    summary_.size = options_.size;
+    summary_.shard = options_.shard;
+    summary_.shards = options_.shards;
+    summary_.cases_per_property = planned_cases();
+    summary_.environment = describe_environment();
+    summary_.coverage_judged =
+        options_.properties.empty() && options_.models.empty() && options_.shards == 1;
+    if (!options_.report.empty()) open_folder();
+  }
+
+  RunSummary run() {
+    const CaseFolder folder(options_.report);
+    const int steps = static_cast<int>(options_.subjects.size() * properties_.size());
+    for (const std::string& subject : options_.subjects) {
+      const auto subject_begin = Clock::now();
+      for (std::size_t i = 0; i < properties_.size(); ++i) {
+        ++step_;
+        if (done_before(properties_[i]->name(), subject)) continue;
+        PairRun::Limits limits{planned_cases(), 0, jobs()};
+        if (options_.seconds > 0) {  // what is left is shared among the properties still to run
+          const double left = options_.seconds - seconds_since(subject_begin);
+          limits.seconds = std::max(0.05, left / static_cast<double>(properties_.size() - i));
+        }
+        if (!run_pair(*properties_[i], subject, limits, folder, steps)) return finish(false);
+      }
+    }
+    return finish(true);
+  }
+
+ private:
+  std::int64_t planned_cases() const {
+    if (options_.cases > 0) return options_.cases;
+    return options_.seconds > 0 ? 0 : default_cases(options_.size);
+  }
+
+  int jobs() const {
+    if (options_.jobs > 0) return options_.jobs;
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
+
+  void open_folder() {
+    open_report(options_.report, options_.resume);
+    if (!options_.resume || !std::filesystem::exists(options_.report / "summary.json")) return;
+    const RunSummary before = read_report(options_.report);
+    if (before.seed != summary_.seed || before.size != summary_.size ||
+        before.shard != summary_.shard || before.shards != summary_.shards ||
+        before.cases_per_property != summary_.cases_per_property) {
+      throw Error("KV2203",
+                  fmt::format("{} holds a run with another seed, size, shard or number of cases",
+                              options_.report.string()),
+                  "resume with the options of that run, or choose a new folder");
+    }
+    seconds_before_ = before.seconds;
+    summary_.coverage = before.coverage;
+    for (const PropertyResult& result : before.results) {
+      if (result.whole) add(result);
+    }
+  }
+
+  bool done_before(const std::string& property, const std::string& subject) const {
+    return std::any_of(
+        summary_.results.begin(), summary_.results.end(),
+        [&](const PropertyResult& r) { return r.property == property && r.subject == subject; });
+  }
+
+  void tell(const Property& property, const std::string& subject, int steps, Progress progress) {
+    if (!options_.on_progress) return;
+    progress.property = property.name();
+    progress.subject = subject;
+    progress.step = step_;
+    progress.steps = steps;
+    progress.seconds = seconds_before_ + seconds_since(begin_);
+    if (options_.seconds > 0) {
+      const double all = options_.seconds * static_cast<double>(options_.subjects.size());
+      progress.seconds_left = std::max(0.0, all - seconds_since(begin_));
+    } else if (progress.planned > 0 && progress.done > 0) {
+      const double share = (step_ - 1 + double(progress.done) / double(progress.planned)) / steps;
+      if (share > 0) progress.seconds_left = seconds_since(begin_) * (1 / share - 1);
+    }
+    options_.on_progress(progress);
+  }
+
+  /// False if the run was interrupted on the way.
+  bool run_pair(const Property& property, const std::string& subject, const PairRun::Limits& limits,
+                const CaseFolder& folder, int steps) {
+    PropertyResult result;
+    result.property = property.name();
+    result.sentence = property.sentence();
+    result.subject = subject;
+    result.against = options_.against;
+    result.seed = options_.seed;
+    const std::string unmet = unmet_needs(property, make_subject(subject)->info());
+    if (!unmet.empty()) {
+      result.verdict = VerdictKind::not_applicable;
+      result.message = "the subject lacks " + unmet;
+      keep(std::move(result));
+      return true;
+    }
+    PairRun pair(options_, property, subject, limits, folder,
+                 [&](const Progress& p) { tell(property, subject, steps, p); });
+    pair.run();
+    count(pair.records(), result);
+    if (const Record* failure = first_failure(pair.records())) {
+      Progress shrinking;
+      shrinking.done = static_cast<std::int64_t>(pair.records().size());
+      shrinking.shrinking = true;
+      tell(property, subject, steps, shrinking);
+      study(property, subject, *failure, result);
+    }
+    result.seconds = pair.seconds();
+    result.whole = !pair.stopped();
+    if (result.whole) {
+      for (const Record& record : pair.records()) cover(record);
+    }
+    const bool whole = result.whole;
+    keep(std::move(result));
+    return whole;
+  }
+
+  static const Record* first_failure(const std::vector<Record>& records) {
+    for (const Record& record : records) {
+      if (is_failure(record.verdict.kind)) return &record;
+    }
+    return nullptr;
+  }
+
+  static void count(const std::vector<Record>& records, PropertyResult& result) {
+    for (const Record& record : records) {
+      ++result.counts[record.verdict.kind];
+      result.budget_used = std::max(result.budget_used, record.verdict.budget_used);
+      if (is_worse(record.verdict.kind, result.verdict) || result.cases == 0) {
+        result.verdict = record.verdict.kind;
+        result.message = record.verdict.message;
+      }
+      ++result.cases;
+    }
+  }
+
+  void cover(const Record& record) {
+    if (!was_compared(record.verdict.kind)) return;
+    for (const std::string& name : record.classes) ++summary_.coverage[name].met;
+  }
+
+  void study(const Property& property, const std::string& subject, const Record& record,
+             PropertyResult& result) {
+    Case test_case = options_.models.empty()
+                         ? property.generate(options_.seed, record.index, options_.size)
+                         : generate_for_models(property, record.index);
+    test_case.subject = subject;
+    test_case.against = options_.against;
+    FailureStudy failure = study_failure(property, test_case, record.verdict,
+                                         {options_.shrink_seconds, options_.stop});
+    if (failure.verdict.kind == VerdictKind::flaky) {
+      result.verdict = VerdictKind::flaky;
+      auto& failed = result.counts[record.verdict.kind];
+      if (--failed == 0) result.counts.erase(record.verdict.kind);
+      ++result.counts[VerdictKind::flaky];
+    }
+    result.message = failure.verdict.message;
+    result.failure =
+        Failure{failure.smallest, failure.verdict, {}, static_cast<std::uint64_t>(record.index)};
+    result.failure->file = failure_file(property, subject, record.index);
+    write_case(result.failure->smallest, result.failure->file);
+  }
+
+  Case generate_for_models(const Property& property, std::int64_t index) const {
+    ModelSpec spec;
+    spec.folder = options_.models[index % options_.models.size()];
+    return property.generate_for(spec, options_.seed, index, options_.size);
+  }
+
+  /// In the report, or else beside the user's other temporary files, where it can be replayed from.
+  std::filesystem::path failure_file(const Property& property, const std::string& subject,
+                                     std::int64_t index) {
+    std::string name = subject;
+    for (char& c : name) {
+      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.') c = '-';
+    }
+    if (name.size() > 60) name.resize(60);
+    const std::string file = fmt::format("{}-{}-{}.json", property.name(), name, index);
+    if (!options_.report.empty()) {
+      std::filesystem::create_directories(options_.report / "failures");
+      return options_.report / "failures" / file;
+    }
+    if (!failures_) {
+      failures_.emplace("kvconform-failures");
+      failures_->keep();
+    }
+    return failures_->path() / file;
+  }
+
+  void add(PropertyResult result) {
+    for (const auto& [kind, number] : result.counts) summary_.counts[kind] += number;
+    summary_.cases += result.cases;
+    summary_.results.push_back(std::move(result));
+  }
+
+  void keep(PropertyResult result) {
+    add(std::move(result));
+    write(false);
+    if (options_.on_result) options_.on_result(summary_.results.back());
+  }
+
+  void write(bool complete) {
+    summary_.complete = complete;
+    summary_.seconds = seconds_before_ + seconds_since(begin_);
+    if (!options_.report.empty()) write_report(summary_, options_.report);
+  }
+
+  RunSummary finish(bool complete) {
+    summary_.interrupted = !complete;
+    // A share of the cases that the generators reach with room to spare; README.md has the counts.
+    const std::int64_t required = complete ? summary_.cases / 400 : 0;
+    for (const std::string& name : all_coverage_classes()) {
+      Coverage& coverage = summary_.coverage[name];
+      coverage.required = summary_.coverage_judged ? required : 0;
+    }
+    write(complete);
+    return summary_;
+  }
+
+  const RunOptions& options_;
+  std::vector<const Property*> properties_;
+  RunSummary summary_;
+  Clock::time_point begin_ = Clock::now();
+  double seconds_before_ = 0;
+  int step_ = 0;
+  std::optional<TemporaryFolder> failures_;
+};
+
+}  // namespace
+
+RunSummary run_properties(const RunOptions& options) {
+  return Run(options).run();
+}
+
+int exit_code(const RunSummary& summary) {
+  if (summary.interrupted) return 130;
+  bool compared = false;
+  for (const PropertyResult& result : summary.results) {
+    if (result.counts.count(VerdictKind::broken)) return 4;
+  }
+  for (const PropertyResult& result : summary.results) {
+    for (const auto& [kind, number] : result.counts) {
+      if (number > 0 && is_failure(kind)) return 1;
+      compared |= number > 0 && was_compared(kind);
+    }
+  }
+  if (!compared) return 3;
+  for (const auto& [name, coverage] : summary.coverage) {
+    if (summary.coverage_judged && coverage.met < coverage.required) return 3;
+  }
+  return 0;
+}
+
+std::int64_t default_cases(CaseSize size) {
+  switch (size) {
+    case CaseSize::smoke:
+      return 50;
+    case CaseSize::standard:
+      return 500;
+    case CaseSize::deep:
+      return 5000;
+  }
+  return 500;
+}
+
+const char* to_string(CaseSize size) {
+  return size == CaseSize::smoke ? "smoke" : size == CaseSize::standard ? "default" : "deep";
+}
+
+std::optional<CaseSize> case_size(const std::string& name) {
+  for (CaseSize size : {CaseSize::smoke, CaseSize::standard, CaseSize::deep}) {
+    if (name == to_string(size)) return size;
+  }
+  return std::nullopt;
+}
+
+}  // namespace kvconform

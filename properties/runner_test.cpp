@@ -1,0 +1,183 @@
+// Runs and their reports: the same verdicts for any number of jobs and shards, failures that can be
+// replayed, reports that stay valid when a run is interrupted, exit codes.
+#include "properties/runner.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <pugixml.hpp>
+
+#include "properties/replay.h"
+#include "properties/reports/report.h"
+#include "properties/temporary_folder.h"
+#include "reference/error.h"
+
+namespace kvconform {
+namespace {
+
+using nlohmann::json;
+
+RunOptions small_run(const std::string& subject, const std::string& property) {
+  RunOptions options;
+  options.subjects = {subject};
+  options.properties = {property};
+  options.cases = 12;
+  options.size = CaseSize::smoke;
+  options.jobs = 1;
+  options.shrink_seconds = 1;
+  return options;
+}
+
+std::string id_of(const RunOptions& options) {
+  try {
+    run_properties(options);
+  } catch (const Error& e) {
+    return e.id();
+  }
+  return "";
+}
+
+TEST(Runner, VerdictsAreTheSameForAnyNumberOfJobs) {
+  RunOptions options = small_run("fault:query-after-append", "chunking");
+  const RunSummary one = run_properties(options);
+  options.jobs = 2;
+  const RunSummary two = run_properties(options);
+  EXPECT_EQ(one.counts, two.counts);
+  EXPECT_EQ(one.coverage.size(), two.coverage.size());
+  ASSERT_TRUE(one.results[0].failure && two.results[0].failure);
+  EXPECT_EQ(one.results[0].failure->found_at, two.results[0].failure->found_at);
+}
+
+TEST(Runner, ShardsTogetherJudgeTheCasesOfOneRun) {
+  RunOptions options = small_run("fault:query-after-append", "chunking");
+  const RunSummary whole = run_properties(options);
+  VerdictCounts joined;
+  options.shards = 3;
+  for (options.shard = 1; options.shard <= 3; ++options.shard) {
+    for (const auto& [kind, count] : run_properties(options).counts) joined[kind] += count;
+  }
+  EXPECT_EQ(joined, whole.counts);
+}
+
+TEST(Runner, AHealthyRunExitsWithZeroAndAFaultyOneWithOne) {
+  EXPECT_EQ(exit_code(run_properties(small_run("reference", "chunking"))), 0);
+  EXPECT_EQ(exit_code(run_properties(small_run("fault:window-missing", "agreement"))), 1);
+}
+
+TEST(Runner, ExitCodesFollowTheOrderBrokenDiffersNothing) {
+  RunSummary summary;
+  summary.complete = true;
+  EXPECT_EQ(exit_code(summary), 3);
+  summary.results.resize(1);
+  summary.results[0].counts = {{VerdictKind::not_applicable, 5}, {VerdictKind::ill_conditioned, 2}};
+  EXPECT_EQ(exit_code(summary), 3);
+  summary.results[0].counts[VerdictKind::conforms] = 1;
+  EXPECT_EQ(exit_code(summary), 0);
+  summary.coverage_judged = true;
+  summary.coverage["gemma3n: window crossed"] = {1, 2};
+  EXPECT_EQ(exit_code(summary), 3);
+  summary.results[0].counts[VerdictKind::flaky] = 1;
+  EXPECT_EQ(exit_code(summary), 1);
+  summary.results[0].counts[VerdictKind::broken] = 1;
+  EXPECT_EQ(exit_code(summary), 4);
+  summary.interrupted = true;
+  EXPECT_EQ(exit_code(summary), 130);
+}
+
+TEST(Runner, AFailureIsShrunkLocatedAndReplays) {
+  const RunSummary summary =
+      run_properties(small_run("fault:own-keys-without-cache", "cache-independence"));
+  const PropertyResult& result = summary.results.at(0);
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.verdict, VerdictKind::differs);
+  const Verdict& verdict = result.failure->verdict;
+  ASSERT_TRUE(verdict.first_difference);
+  EXPECT_EQ(verdict.first_difference->part, "attention");
+  EXPECT_GT(verdict.first_difference->layer, 0);
+  EXPECT_NE(verdict.cause.find("mlx-lm #1674"), std::string::npos);
+  const Case recorded = read_case(result.failure->file);
+  EXPECT_EQ(replay_case(recorded, {}).verdict, VerdictKind::differs);
+  EXPECT_EQ(replay_case(recorded, {"reference", "", 2}).verdict, VerdictKind::conforms);
+  const std::string text = failure_text(result);
+  EXPECT_NE(text.find("kvconform replay " + result.failure->file.string()), std::string::npos);
+  std::filesystem::remove_all(result.failure->file.parent_path());
+}
+
+TEST(Runner, WrongOptionsAreRefusedBeforeAnythingRuns) {
+  EXPECT_EQ(id_of(small_run("nonsense", "chunking")), "KV2101");
+  EXPECT_EQ(id_of(small_run("reference", "nonsense")), "KV2301");
+  RunOptions options = small_run("reference", "chunking");
+  options.shard = 3;
+  options.shards = 2;
+  EXPECT_EQ(id_of(options), "KV2302");
+}
+
+TEST(Report, HoldsWhatThePageOfTheCommandLinePromises) {
+  const TemporaryFolder folder("kvconform-report-test");
+  RunOptions options = small_run("fault:window-missing", "agreement");
+  options.report = folder.path() / "report";
+  const RunSummary summary = run_properties(options);
+  std::ifstream lines(options.report / "results.jsonl");
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  const json result = json::parse(line);
+  for (const char* field :
+       {"property", "subject", "against", "verdict", "counts", "case", "seed", "cases",
+        "budget_used", "first_difference", "cause", "shrunk", "message", "seconds"}) {
+    EXPECT_TRUE(result.contains(field)) << field;
+  }
+  EXPECT_TRUE(std::filesystem::exists(options.report / result["case"].get<std::string>()));
+  std::ifstream file(options.report / "summary.json");
+  const json totals = json::parse(file);
+  for (const char* field :
+       {"commit", "seed", "size", "shard", "complete", "seconds", "cases", "cases_per_minute",
+        "counts", "properties", "coverage", "environment", "exit_code"}) {
+    EXPECT_TRUE(totals.contains(field)) << field;
+  }
+  EXPECT_EQ(totals["exit_code"], 1);
+  EXPECT_EQ(totals["cases"], 12);
+  pugi::xml_document junit;
+  ASSERT_TRUE(junit.load_file((options.report / "junit.xml").c_str()));
+  EXPECT_STREQ(junit.child("testsuites").attribute("failures").value(), "1");
+  EXPECT_FALSE(std::filesystem::exists(options.report / "running"));
+  const RunSummary read = read_report(options.report);
+  EXPECT_EQ(read.counts, summary.counts);
+  EXPECT_EQ(read.results.size(), 1u);
+}
+
+TEST(Report, AFolderInUseIsRefusedAndAFileIsNoFolder) {
+  const TemporaryFolder folder("kvconform-report-test");
+  std::ofstream(folder.path() / "something") << "x";
+  RunOptions options = small_run("reference", "chunking");
+  options.report = folder.path();
+  EXPECT_EQ(id_of(options), "KV2201");
+  options.resume = true;
+  EXPECT_EQ(id_of(options), "KV2202");
+  options.report = folder.path() / "something";
+  EXPECT_EQ(id_of(options), "KV2201");
+}
+
+TEST(Report, AnInterruptedRunIsValidIncompleteAndGoesOnWhenResumed) {
+  const TemporaryFolder folder("kvconform-report-test");
+  std::atomic<bool> stop = false;
+  RunOptions options = small_run("reference", "chunking");
+  options.properties = {"chunking", "prefill-equals-decode"};
+  options.report = folder.path();
+  options.stop = &stop;
+  options.on_result = [&](const PropertyResult&) { stop = true; };
+  const RunSummary interrupted = run_properties(options);
+  EXPECT_EQ(exit_code(interrupted), 130);
+  EXPECT_FALSE(read_report(folder.path()).complete);
+  stop = false;
+  options.on_result = nullptr;
+  options.resume = true;
+  const RunSummary resumed = run_properties(options);
+  EXPECT_TRUE(resumed.complete);
+  EXPECT_EQ(resumed.cases, 24);
+  options.seed = 99;
+  EXPECT_EQ(id_of(options), "KV2203");
+}
+
+}  // namespace
+}  // namespace kvconform
