@@ -120,13 +120,16 @@ void add_what_to_run(CLI::App& app, Options& options) {
   run.subjects.clear();
   app.add_option("--subject", run.subjects,
                  "implementation to test, repeatable (default: reference)")
+      ->allow_extra_args(false)
       ->type_name("NAME");
   app.add_option("--against", run.against, "what it is held against")
       ->type_name("NAME")
       ->capture_default_str();
   app.add_option("--model", options.models, "use this checkpoint, not generated models; repeatable")
+      ->allow_extra_args(false)
       ->type_name("DIR");
   app.add_option("--property", run.properties, "run this property only; repeatable")
+      ->allow_extra_args(false)
       ->type_name("NAME");
   app.add_flag("--list", options.list, "list the properties and stop");
 }

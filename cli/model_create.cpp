@@ -84,6 +84,7 @@ Action add_model_create(CLI::App& app) {
       ->type_name("NAME");
   app.add_option("--set", options->settings,
                  "a field of config.json; --field-name value does the same; repeatable")
+      ->allow_extra_args(false)
       ->type_name("FIELD=VALUE");
   app.add_option("--seed", options->recipe.seed, "seed of the weights")
       ->check(whole_number(0))

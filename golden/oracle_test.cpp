@@ -4,9 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <numeric>
 
 #include "golden/oracle_cases.h"
 #include "golden/oracle_comparison.h"
@@ -62,39 +60,21 @@ TEST(Model, AgreesWithTransformersInDoubleOnEveryPromptAndPath) {
   std::printf("largest difference relative to the row's largest logit: %.2e\n", worst);
 }
 
-/// The largest error of a few runs whose every operation is off by a random float32 rounding.
-double noise_of_float32(const OracleCase& oracle, int k) {
-  const Model<Noisy> model(Checkpoint::open(oracle.folder));
-  double most = 0.0;
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    const NoiseScope scope(Noise{.state = mix64(seed), .seed = seed, .unit = 0x1p-24});
-    const Logits noisy = to_logits(model.score({oracle.prompts[k]}));
-    most = std::max(most, largest_difference(noisy.values, oracle.array(k, "logits_f64").values));
-  }
-  return most;
-}
-
 TEST(Model, InFloat32IsAsCloseToDoubleAsTransformersIsInFloat32) {
   std::vector<double> ratios;
-  int lucky = 0;
   for (const OracleCase& oracle : load_oracle_cases()) {
     const Model<Float32> model(Checkpoint::open(oracle.folder));
     for (int k = 0; k < int(oracle.prompts.size()); ++k) {
       const Logits logits = to_logits(model.score({oracle.prompts[k]}));
       const double error = largest_difference(logits.values, oracle.array(k, "logits_f64").values);
       ratios.push_back(error / oracle.measured.float32_vs_float64);
-      if (ratios.back() <= 6.0) continue;
-      // transformers' error is one draw of the noise, too, and may be a lucky one. Beyond a factor
-      // of 6 the probe decides. Measured: gemma4-window4-default-pattern, prompt 0: ours 2.0e-4,
-      // transformers 2.9e-5, 20 probes from 3.7e-5 to 2.9e-4 (one row whose feed-forward output
-      // nearly vanishes before its norm).
-      ++lucky;
-      EXPECT_LE(error, noise_of_float32(oracle, k)) << oracle.name << ", prompt " << k;
+      // Two draws of one noise: measured 0.6 in the median and 4.3 at most. A gelu that loses the
+      // digits of small arguments (1 + tanh near −1) was seen here as 7.0.
+      EXPECT_LE(ratios.back(), 6.0) << oracle.name << ", prompt " << k;
     }
   }
   std::sort(ratios.begin(), ratios.end());
   EXPECT_LE(ratios[ratios.size() / 2], 2.0);
-  EXPECT_LE(lucky, 1) << "more than the one prompt known to be ill-conditioned";
   std::printf("float32 error / transformers' float32 error: median %.2f, largest %.2f\n",
               ratios[ratios.size() / 2], ratios.back());
 }

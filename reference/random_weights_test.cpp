@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reference/error.h"
+#include "reference/model.h"
 #include "reference/published_configs.h"
 #include "reference/random.h"
 #include "reference/safetensors.h"
@@ -172,6 +173,44 @@ TEST(RandomWeights, AWriteThatFailsHalfwayLeavesNothingBehind) {
   ::signal(SIGXFSZ, handler);
   EXPECT_EQ(id, "KV1220");
   EXPECT_TRUE(folder.is_empty());
+}
+
+double largest(const std::vector<double>& values) {
+  double most = 0;
+  for (double value : values) most = std::max(most, std::abs(value));
+  return most;
+}
+
+// Logits of a prompt longer than the window, in double.
+std::vector<double> logits_of(const json& config, const TensorTable& tensors) {
+  const Model<Float64> model(Checkpoint::from_tensors(config, tensors));
+  return model.score({{1, 5, 2, 9, 9, 30, 4, 11, 7, 3, 8, 6}}).values;
+}
+
+TEST(RandomWeights, EveryTensorMovesTheLogitsAndLogitsAreOfOrdinarySize) {
+  for (const json& config :
+       {tiny_config(Family::gemma3n), tiny_config(Family::gemma4), experts_config()}) {
+    const TensorTable healthy = random_weights(config, {1});
+    const std::vector<double> expected = logits_of(config, healthy);
+    EXPECT_GT(largest(expected), 2.0);
+    EXPECT_LT(largest(expected), 29.0) << "the softcap of 30 hides differences";
+    for (const auto& [name, view] : healthy.tensors) {
+      TensorTable changed = healthy;
+      const auto count = view.count();
+      std::byte* data = changed.add(name, Dtype::f32, view.shape);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const float value = element(view, i) * (i % 2 == 0 ? 1.01F : 0.99F);
+        std::memcpy(data + i * 4, &value, 4);
+      }
+      std::vector<double> difference = logits_of(config, changed);
+      for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= expected[i];
+      // One percent of a weight moves them by more than this; rounding in double by less than
+      // 1e-12. What the last layer's scalar does to the stream, the final norm undoes but for its
+      // epsilon.
+      const bool undone = name == "model.layers.5.layer_scalar";
+      EXPECT_GT(largest(difference), undone ? 1e-10 : 1e-5) << name;
+    }
+  }
 }
 
 TEST(PublishedConfigs, HaveTheSizesOfThePublishedModels) {
