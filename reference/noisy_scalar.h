@@ -7,6 +7,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "reference/elementary.h"
@@ -56,7 +57,9 @@ class NoisyScalar {
 
   static NoisyScalar rounded(double exact) {
     Noise& noise = thread_noise();
-    return NoisyScalar(exact + exact * (noise.unit * noise.draw()));
+    const double error = noise.unit * noise.draw();
+    // An exp that overflows is meant to (gelu divides by it): infinity minus infinity would be NaN.
+    return NoisyScalar(std::isinf(exact) ? exact : exact + exact * error);
   }
 
   friend NoisyScalar operator+(NoisyScalar a, NoisyScalar b) {
