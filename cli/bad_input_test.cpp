@@ -75,15 +75,20 @@ TEST_F(BadInput, weights_that_are_no_safetensors_file_are_refused) {
 }
 
 TEST_F(BadInput, a_config_that_breaks_a_rule_is_refused_by_the_name_of_the_field) {
-  const std::vector<std::pair<std::string, nlohmann::json>> wrong = {{"num_kv_shared_layers", 99},
-                                                                     {"sliding_window", -1},
-                                                                     {"layer_types", Words(6, "x")},
-                                                                     {"num_key_value_heads", 5},
-                                                                     {"no_such_field", 1}};
-  for (const auto& [name, value] : wrong) {
-    set_field(name, value);
-    expect_score_refused("KV1", name);
-    expect_refused({"plan", folder_.path().string()}, "KV1", name);
+  struct Wrong {
+    std::string field;
+    nlohmann::json value;
+    std::string says;
+  };
+  const std::vector<Wrong> table = {{"num_kv_shared_layers", 99, "num_kv_shared_layers"},
+                                    {"sliding_window", -1, "sliding_window"},
+                                    {"layer_types", Words(6, "x"), "layer_types"},
+                                    {"num_key_value_heads", 5, "5 key/value heads"},
+                                    {"no_such_field", 1, "no_such_field"}};
+  for (const Wrong& wrong : table) {
+    set_field(wrong.field, wrong.value);
+    expect_score_refused("KV1", wrong.says);
+    expect_refused({"plan", folder_.path().string()}, "KV1", wrong.says);
   }
 }
 

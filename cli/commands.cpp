@@ -5,6 +5,12 @@ namespace kvconform::cli {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all = {
+      {"check", "run the properties on each subject, then verify what is stored",
+       "kvconform check --subject reference:bfloat16 --cases 200 --report report", add_check},
+      {"replay", "run recorded cases again, with traces", "kvconform replay report/failures/*.json",
+       add_replay},
+      {"shrink", "make a failing case smaller", "kvconform shrink report/failures/chunking.json",
+       add_shrink},
       {"plan", "print who reads whose keys and values, layer by layer",
        "kvconform plan ~/models/gemma-3n-E2B --json", add_plan},
       {"score", "compute the logits of a checkpoint: top tokens, hash, a file",
@@ -23,6 +29,8 @@ const std::vector<Command>& commands() {
        add_golden_prune},
       {"golden export", "write a golden as a checkpoint with expected logits",
        "kvconform golden export gemma3n-prefill exported", add_golden_export},
+      {"faults", "run the planted faults: does a property catch each?",
+       "kvconform faults --fault window-one-too-wide", add_faults},
       {"doctor", "show compilers, libraries, processor, GPU and which subjects can run here",
        "kvconform doctor", add_doctor},
   };

@@ -85,7 +85,7 @@ TEST(Program, plan_shows_the_owner_of_each_layer) {
       nlohmann::json::parse(succeed({"plan", kBase + "/config.json", "--json"}).out);
   ASSERT_EQ(plan.at("layers").size(), 6u);
   EXPECT_EQ(plan.at("layers").at(5).at("role"), "consumer");
-  EXPECT_EQ(plan.at("layers").at(5).at("owner"), 2);
+  EXPECT_EQ(plan.at("layers").at(5).at("owner"), 1);
 }
 
 TEST(Score, logits_are_those_that_other_software_computed) {

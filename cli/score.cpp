@@ -17,6 +17,8 @@
 #include "cli/subjects.h"
 #include "cli/words.h"
 #include "golden/sha256.h"
+#include "properties/case.h"
+#include "properties/subject_registry.h"
 #include "reference/checkpoint.h"
 #include "reference/error.h"
 #include "reference/model.h"
@@ -50,16 +52,29 @@ Logits score_with(const CheckpointPtr& checkpoint, const std::vector<int>& token
   return to_logits(Model<N>(checkpoint, processors()).score({tokens}));
 }
 
+Logits score_by_subject(const std::filesystem::path& folder, const std::vector<int>& tokens,
+                        const std::string& name) {
+  ModelSpec spec;
+  spec.folder = folder;
+  try {
+    const std::unique_ptr<Subject> subject = make_subject(name);
+    return subject->score(subject->load(*make_model_source(spec)), {tokens}).logits;
+  } catch (const SubjectRefusal& refusal) {
+    throw Error("KV4010", fmt::format("{} refused: {}", name, refusal.what()),
+                "give a model and tokens that the subject takes");
+  }
+}
+
 // The reference is called directly, with a thread a processor: a real checkpoint takes minutes on
 // one. Subjects are made for many small cases at once and use one thread each.
-Logits score(const CheckpointPtr& checkpoint, const std::vector<int>& tokens,
-             const std::string& subject) {
+Logits score(const Options& options, const CheckpointPtr& checkpoint,
+             const std::vector<int>& tokens) {
+  const std::string& subject = options.subject;
   if (subject == "reference") return score_with<Float32>(checkpoint, tokens);
   if (subject == "reference:double") return score_with<Float64>(checkpoint, tokens);
   if (subject == "reference:bfloat16") return score_with<BFloat16>(checkpoint, tokens);
   if (subject == "reference:float16") return score_with<Float16>(checkpoint, tokens);
-  throw Error("KV4010", fmt::format("score cannot use the subject {}", subject),
-              "use reference, reference:double, reference:bfloat16 or reference:float16");
+  return score_by_subject(options.folder, tokens, subject);
 }
 
 // Best first; of equal logits the lower id comes first.
@@ -99,7 +114,7 @@ ExitCode run(const Options& options) {
   const std::vector<int> tokens = prompt_of(options);
   const CheckpointPtr checkpoint = Checkpoint::open(options.folder);
   require_in_vocabulary(tokens, checkpoint->config().vocab_size);
-  const Logits logits = score(checkpoint, tokens, options.subject);
+  const Logits logits = score(options, checkpoint, tokens);
   print_scores(logits, options);
   if (!options.save.empty()) save(logits, options.save);
   return ExitCode::conforms;

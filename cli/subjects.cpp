@@ -3,38 +3,39 @@
 
 #include <fmt/format.h>
 
+#include "properties/subject_registry.h"
 #include "reference/error.h"
 
 namespace kvconform::cli {
 namespace {
 
+// Kinds that the command line reserves and the registry does not have.
 struct Kind {
-  const char *prefix, *spelling, *missing;  // `missing`: why it cannot run, nullptr if it can
+  const char *prefix, *spelling;
 };
-
+constexpr Kind kMissing[] = {{"cuda", "cuda[:...]"},
+                             {"plugin", "plugin:FILE.so"},
+                             {"process", "process:COMMAND"},
+                             {"transformers", "transformers"},
+                             {"mlx-lm", "mlx-lm"}};
 constexpr const char* kNotYet = "not available in this version";
-constexpr Kind kKinds[] = {
-    {"reference", "reference[:PRECISION]", nullptr}, {"cuda", "cuda[:…]", kNotYet},
-    {"plugin", "plugin:FILE.so", kNotYet},           {"process", "process:COMMAND", kNotYet},
-    {"transformers", "transformers", kNotYet},       {"mlx-lm", "mlx-lm", kNotYet},
-};
 
 }  // namespace
 
 std::vector<SubjectStatus> subject_statuses() {
   std::vector<SubjectStatus> statuses;
-  for (const Kind& kind : kKinds)
-    statuses.push_back({kind.spelling, kind.missing == nullptr
-                                           ? "can run"
-                                           : fmt::format("cannot run: {}", kind.missing)});
+  for (const SubjectEntry& entry : known_subjects())
+    statuses.push_back({entry.name, "can run: " + entry.description});
+  for (const Kind& kind : kMissing)
+    statuses.push_back({kind.spelling, fmt::format("cannot run: {}", kNotYet)});
   return statuses;
 }
 
 void require_available(const std::string& subject) {
   const std::string prefix = subject.substr(0, subject.find(':'));
-  for (const Kind& kind : kKinds)
-    if (prefix == kind.prefix && kind.missing != nullptr)
-      throw Error("KV4006", fmt::format("the subject {} is {}", subject, kind.missing),
+  for (const Kind& kind : kMissing)
+    if (prefix == kind.prefix)
+      throw Error("KV4006", fmt::format("the subject {} is {}", subject, kNotYet),
                   "kvconform doctor lists the subjects that can run here");
 }
 
