@@ -65,6 +65,23 @@ class CaseFolder {
   std::filesystem::path folder_;
 };
 
+/// A judge for each worker, made by the worker that first needs it and kept for all properties of a
+/// subject: starting a process may take longer than hundreds of cases.
+using Judges = std::vector<std::unique_ptr<CaseJudge>>;
+
+SubjectOptions subject_options(const RunOptions& options) {
+  return {options.timeout, options.stop};
+}
+
+CaseJudge& judge_of(Judges& judges, int worker, const RunOptions& options,
+                    const std::string& subject) {
+  auto& judge = judges[static_cast<std::size_t>(worker)];
+  if (!judge) {
+    judge = std::make_unique<CaseJudge>(subject, options.against, subject_options(options));
+  }
+  return *judge;
+}
+
 /// One property on one subject.
 class PairRun {
  public:
@@ -75,12 +92,14 @@ class PairRun {
   };
 
   PairRun(const RunOptions& options, const Property& property, const std::string& subject,
-          const Limits& limits, const CaseFolder& folder, std::function<void(Progress)> report)
+          const Limits& limits, const CaseFolder& folder, Judges& judges,
+          std::function<void(Progress)> report)
       : options_(options),
         property_(property),
         subject_(subject),
         limits_(limits),
         folder_(folder),
+        judges_(judges),
         report_(std::move(report)) {}
 
   void run() {
@@ -99,6 +118,7 @@ class PairRun {
   }
 
   const std::vector<Record>& records() const { return records_; }
+  const std::string& unusable() const { return unusable_; }  ///< why the subject ends here
   bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }
   double seconds() const { return seconds_since(begin_); }
 
@@ -106,6 +126,12 @@ class PairRun {
   void work_safely(int worker) {
     try {
       work(worker);
+    } catch (const SubjectInterrupted&) {
+      abandoned_ = true;  // the run is being stopped: the case under way has no verdict
+    } catch (const SubjectUnusable& e) {
+      const std::lock_guard lock(mutex_);
+      unusable_ = e.what();
+      abandoned_ = true;
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();
@@ -114,7 +140,7 @@ class PairRun {
   }
 
   void work(int worker) {
-    CaseJudge judge(subject_, options_.against);
+    CaseJudge& judge = judge_of(judges_, worker, options_, subject_);
     for (std::int64_t index; (index = take()) >= 0;) {
       Case test_case = generate(index);
       test_case.subject = subject_;
@@ -175,6 +201,7 @@ class PairRun {
   const std::string subject_;
   const Limits limits_;
   const CaseFolder& folder_;
+  Judges& judges_;
   std::function<void(Progress)> report_;
   Clock::time_point begin_, reported_;
   std::mutex mutex_;
@@ -182,6 +209,7 @@ class PairRun {
   std::int64_t first_failure_ = std::numeric_limits<std::int64_t>::max();
   std::vector<Record> records_;
   std::exception_ptr error_;
+  std::string unusable_;
   std::atomic<bool> abandoned_ = false;
 };
 
@@ -205,6 +233,8 @@ void check_options(const RunOptions& options) {
   if (options.cases < 0) wrong(fmt::format("{} cases", options.cases), "give at least 1");
   if (!(options.seconds >= 0))
     wrong(fmt::format("{} seconds", options.seconds), "give more than 0");
+  if (!(options.timeout > 0))
+    wrong(fmt::format("a timeout of {} seconds", options.timeout), "give more than 0");
   if (options.jobs < 0) wrong(fmt::format("{} jobs", options.jobs), "give at least 1");
   for (const std::string& subject : options.subjects) make_subject(subject);
   make_subject(options.against);
@@ -234,9 +264,12 @@ class Run {
     const int steps = static_cast<int>(options_.subjects.size() * properties_.size());
     for (const std::string& subject : options_.subjects) {
       const auto subject_begin = Clock::now();
+      judges_.clear();
+      judges_.resize(static_cast<std::size_t>(jobs()));
+      unusable_ = false;
       for (std::size_t i = 0; i < properties_.size(); ++i) {
         ++step_;
-        if (done_before(properties_[i]->name(), subject)) continue;
+        if (unusable_ || done_before(properties_[i]->name(), subject)) continue;
         PairRun::Limits limits{planned_cases(), 0, jobs()};
         if (options_.seconds > 0) {  // what is left is shared among the properties still to run
           const double left = options_.seconds - seconds_since(subject_begin);
@@ -310,18 +343,30 @@ class Run {
     result.subject = subject;
     result.against = options_.against;
     result.seed = options_.seed;
-    const std::string unmet = unmet_needs(property, make_subject(subject)->info());
-    if (!unmet.empty()) {
-      result.verdict = VerdictKind::not_applicable;
-      result.message = "the subject lacks " + unmet;
+    try {
+      const SubjectInfo& info = judge_of(judges_, 0, options_, subject).info();
+      const std::string unmet = unmet_needs(property, info);
+      if (!unmet.empty()) {
+        result.verdict = VerdictKind::not_applicable;
+        result.message = "the subject lacks " + unmet;
+        keep(std::move(result));
+        return true;
+      }
+    } catch (const SubjectUnusable& e) {
+      give_up(e.what(), result);
       keep(std::move(result));
       return true;
+    } catch (const SubjectInterrupted&) {
+      return false;
     }
-    PairRun pair(options_, property, subject, limits, folder,
+    PairRun pair(options_, property, subject, limits, folder, judges_,
                  [&](const Progress& p) { tell(property, subject, steps, p); });
     pair.run();
     count(pair.records(), result);
-    if (const Record* failure = first_failure(pair.records())) {
+    const Record* failure = first_failure(pair.records());
+    if (!pair.unusable().empty()) {
+      give_up(pair.unusable(), result);
+    } else if (failure != nullptr) {
       Progress shrinking;
       shrinking.done = static_cast<std::int64_t>(pair.records().size());
       shrinking.shrinking = true;
@@ -336,6 +381,15 @@ class Run {
     const bool whole = result.whole;
     keep(std::move(result));
     return whole;
+  }
+
+  /// The subject cannot be used at all: one verdict, and none of its other properties.
+  void give_up(const std::string& why, PropertyResult& result) {
+    unusable_ = true;
+    result.verdict = VerdictKind::broken;
+    result.message = why;
+    ++result.counts[VerdictKind::broken];
+    ++result.cases;
   }
 
   static const Record* first_failure(const std::vector<Record>& records) {
@@ -369,8 +423,14 @@ class Run {
                          : generate_for_models(property, record.index);
     test_case.subject = subject;
     test_case.against = options_.against;
-    FailureStudy failure = study_failure(property, test_case, record.verdict,
-                                         {options_.shrink_seconds, options_.stop});
+    const StudyLimits study_limits{
+        options_.shrink_seconds, options_.stop, {}, subject_options(options_)};
+    FailureStudy failure{test_case, record.verdict};
+    try {
+      failure = study_failure(property, test_case, record.verdict, study_limits);
+    } catch (const SubjectInterrupted&) {
+      // the case is kept as it was found
+    }
     if (failure.verdict.kind == VerdictKind::flaky) {
       result.verdict = VerdictKind::flaky;
       auto& failed = result.counts[record.verdict.kind];
@@ -446,6 +506,8 @@ class Run {
   Clock::time_point begin_ = Clock::now();
   double seconds_before_ = 0;
   int step_ = 0;
+  Judges judges_;          // of the subject under way
+  bool unusable_ = false;  // that subject has been given up
   std::optional<TemporaryFolder> failures_;
 };
 

@@ -28,7 +28,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kErrorsKept = 4096;
-constexpr milliseconds kSlice(50);         // between looks at what no descriptor announces
+constexpr milliseconds kSlice(50);          // between looks at what no descriptor announces
 constexpr milliseconds kGraceOfStop(1000);  // for the request under way after Ctrl-C
 constexpr milliseconds kGraceOfEnd(1000);   // between the end of standard output and the exit
 
@@ -118,19 +118,17 @@ class WithoutSigpipe {
   sigset_t pipe_{}, before_{};
 };
 
+std::string signal_name(int number) {
+  const char* name = sigabbrev_np(number);
+  return fmt::format("signal {} (SIG{})", number, name == nullptr ? "?" : name);
+}
+
 std::string status_words(int status) {
   std::string words = fmt::format("exited with status {}", status);
   if (status == 126) words += " (the shell cannot execute the command)";
   if (status == 127) words += " (the shell does not find the command)";
-  if (status > 128 && status < 160) {
-    words += fmt::format(" (what a shell says of signal {})", status - 128);
-  }
+  if (status > 128 && status < 160) words += ": in a shell's words, " + signal_name(status - 128);
   return words;
-}
-
-std::string signal_words(int number) {
-  const char* name = sigabbrev_np(number);
-  return fmt::format("was ended by signal {} (SIG{})", number, name == nullptr ? "?" : name);
 }
 
 }  // namespace
@@ -291,7 +289,8 @@ std::string ChildProcess::exit_words() {
       info.si_pid != pid_) {
     return "closed its standard output and goes on running";
   }
-  return info.si_code == CLD_EXITED ? status_words(info.si_status) : signal_words(info.si_status);
+  return info.si_code == CLD_EXITED ? status_words(info.si_status)
+                                    : "was ended by " + signal_name(info.si_status);
 }
 
 void ChildProcess::wait_for_exit(milliseconds patience) {

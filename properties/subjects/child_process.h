@@ -90,7 +90,7 @@ class ChildProcess {
 
   pid_t pid_ = -1, guard_ = -1;
   Descriptor in_, out_, err_;
-  Descriptor leash_;            ///< the guard kills the group when this end closes, also by our death
+  Descriptor leash_;  ///< the guard kills the group when this end closes, also by our death
   std::string input_, output_;  ///< to standard input; from standard output
   std::size_t sent_ = 0, taken_ = 0, scanned_ = 0;
   std::string errors_;

@@ -13,8 +13,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLastWordsShown = 1000;
-constexpr double kLongestTimeout = 1e6;       // seconds; keeps deadlines within the clock's range
-constexpr double kPatienceForQuit = 1;  // seconds, for the reply and again for the exit
+constexpr double kLongestTimeout = 1e6;  // seconds; keeps deadlines within the clock's range
+constexpr double kPatienceForQuit = 1;   // seconds, for the reply and again for the exit
 
 /// Its last few lines, for people: the end of a traceback, not all of it.
 std::string end_of(const std::string& words) {
@@ -128,10 +128,8 @@ Output ProcessSubject::score(ModelId model, const TokenRows& tokens, bool trace)
 
 Subject::SessionId ProcessSubject::open(ModelId model, int batch, int capacity, int first) {
   const LoadedModel& loaded = model_at(model);
-  json request = {{"request", "open"},
-                  {"model", id_of(loaded.id)},
-                  {"batch", batch},
-                  {"capacity", capacity}};
+  json request = {
+      {"request", "open"}, {"model", id_of(loaded.id)}, {"batch", batch}, {"capacity", capacity}};
   if (first != 0) request["start"] = first;
   return add_session({"", model, loaded, batch}, ask(request));
 }
@@ -224,8 +222,8 @@ Output ProcessSubject::ask_for_logits(const json& request, const TokenRows& toke
     const PayloadLayout layout =
         payload_layout(reply, static_cast<int>(positions_of(tokens)), vocab, trace);
     check_payload_size(reply, layout.bytes());
-    return decode_payload(
-        child_->read_bytes(static_cast<std::size_t>(layout.bytes()), deadline_), layout);
+    return decode_payload(child_->read_bytes(static_cast<std::size_t>(layout.bytes()), deadline_),
+                          layout);
   });
 }
 
@@ -235,9 +233,9 @@ json ProcessSubject::exchange(const json& request) {
   if (!child_) throw SubjectBroken("the process is gone");
   const json reply = guarded(name, [&] {
     if (child_->unread() > 0) throw ChildFailure("had written more than its last reply");
-    deadline_ = ChildProcess::Clock::now() +
-                std::chrono::duration_cast<ChildProcess::Clock::duration>(
-                    std::chrono::duration<double>(options_.timeout));
+    deadline_ =
+        ChildProcess::Clock::now() + std::chrono::duration_cast<ChildProcess::Clock::duration>(
+                                         std::chrono::duration<double>(options_.timeout));
     child_->write(request.dump() + "\n");
     json parsed = parse_reply(child_->read_line(kLongestLine, deadline_));
     if (!child_->all_written()) throw ChildFailure("answered before it had read the request");
@@ -255,9 +253,9 @@ void ProcessSubject::refuse_or_break(const std::string& request, const json& rep
   if (error.kind == "failed") {
     fail(fmt::format("the process answered {} with \"failed\": {}", request, error.message));
   }
-  throw SubjectRefusal(error.kind == "invalid" ? SubjectRefusal::Kind::invalid
-                                               : SubjectRefusal::Kind::unsupported,
-                       error.message);
+  throw SubjectRefusal(
+      error.kind == "invalid" ? SubjectRefusal::Kind::invalid : SubjectRefusal::Kind::unsupported,
+      error.message);
 }
 
 void ProcessSubject::fail(std::string what) {

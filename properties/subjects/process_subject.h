@@ -56,7 +56,7 @@ class ProcessSubject : public Subject {
     int batch = 0;  ///< −1: restored from a file that another process saved
   };
 
-  void start();        ///< unless it runs; twice no proper hello: SubjectUnusable
+  void start();  ///< unless it runs; twice no proper hello: SubjectUnusable
   void start_once();
   const LoadedModel& model_at(ModelId model) const;
   const Session& session_at(SessionId session) const;

@@ -70,8 +70,8 @@ int optional_whole(const json& object, const std::string& name, int fallback, in
 
 const std::set<std::string>& known_capabilities() {
   static const std::set<std::string> names = {
-      "score", "cache",   "chunked", "batch",        "ragged", "rewind",
-      "fork",  "reorder", "save",    "cache_report", "trace",  "sharing_map", "start"};
+      "score",   "cache", "chunked",      "batch", "ragged",      "rewind", "fork",
+      "reorder", "save",  "cache_report", "trace", "sharing_map", "start"};
   return names;
 }
 
@@ -86,9 +86,10 @@ TraceArray trace_header(const json& entry, int positions) {
     if (numbers > kMostNumbers) wrong("shape", entry["shape"], "the shape of a trace array");
   }
   if (array.shape.empty() || array.shape[0] != positions) {
-    violation(fmt::format("has the trace array {} with the shape {}, not one entry for each of {} "
-                          "positions",
-                          printable(array.name, kShown), entry["shape"].dump(), positions));
+    violation(
+        fmt::format("has the trace array {} with the shape {}, not one entry for each of {} "
+                    "positions",
+                    printable(array.name, kShown), entry["shape"].dump(), positions));
   }
   return array;
 }
@@ -177,7 +178,8 @@ SubjectInfo parse_hello(const json& reply) {
   info.capabilities = words(reply, "capabilities");
   for (const std::string& name : info.capabilities) {
     if (known_capabilities().count(name)) continue;
-    wrong("capabilities", json(name), fmt::format("some of {}", fmt::join(known_capabilities(), ", ")));
+    wrong("capabilities", json(name),
+          fmt::format("some of {}", fmt::join(known_capabilities(), ", ")));
   }
   info.margin = optional_whole(reply, "margin", 0, 0);
   info.granularity = optional_whole(reply, "granularity", 1, 1);
