@@ -22,10 +22,6 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-RunnerFactory runner() {
-  return reference_runner();
-}
-
 Names all_recipe_names() {
   Names names;
   for (const Recipe& recipe : list_recipes()) names.push_back(recipe.name);

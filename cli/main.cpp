@@ -15,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/version.h"
 #include "cli/words.h"
+#include "properties/subject.h"
 #include "reference/error.h"
 
 namespace kvconform::cli {
@@ -154,6 +155,9 @@ ExitCode guarded(Work work) {
     return fail(error.id(), error.problem(), error.remedy(), ExitCode::harness_failed);
   } catch (const Error& error) {
     return fail(error.id(), error.problem(), error.remedy(), ExitCode::bad_input);
+  } catch (const SubjectBroken& broken) {
+    return fail("KV4013", fmt::format("the subject broke: {}", broken.what()),
+                "run kvconform check on it to see where it breaks", ExitCode::subject_broke);
   } catch (const std::filesystem::filesystem_error& error) {
     return fail("KV4007", error.what(), "check that the path exists and may be read and written",
                 ExitCode::bad_input);

@@ -2,6 +2,7 @@
 // and the whole array as a file for other programs.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -77,13 +78,14 @@ Logits score(const Options& options, const CheckpointPtr& checkpoint,
   return score_by_subject(options.folder, tokens, subject);
 }
 
-// Best first; of equal logits the lower id comes first.
+// Best first; of equal logits the lower id comes first, and NaN last of all.
 std::vector<int> best_tokens(const double* logits, int vocab, int count) {
   std::vector<int> ids(static_cast<std::size_t>(vocab));
   std::iota(ids.begin(), ids.end(), 0);
   count = std::min(count, vocab);
+  const auto rank = [&](int id) { return std::isnan(logits[id]) ? -INFINITY : logits[id]; };
   std::partial_sort(ids.begin(), ids.begin() + count, ids.end(), [&](int a, int b) {
-    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+    return rank(a) > rank(b) || (rank(a) == rank(b) && a < b);
   });
   ids.resize(static_cast<std::size_t>(count));
   return ids;

@@ -15,6 +15,7 @@
 #include "properties/shrinking.h"
 #include "properties/subject_registry.h"
 #include "properties/yardstick.h"
+#include "reference/numerics.h"
 
 namespace kvconform {
 namespace {

@@ -52,12 +52,11 @@ void only_fields(const json& object, std::initializer_list<const char*> known,
 
 int small_number(const json& value, const std::string& where) {
   if (!value.is_number_integer()) malformed(where, "a whole number is needed, not " + value.dump());
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() <= kLargestNumber) {
-    return static_cast<int>(value.get<std::uint64_t>());
-  }
-  if (!value.is_number_unsigned() && value.get<std::int64_t>() >= -kLargestNumber &&
-      value.get<std::int64_t>() < 0) {
-    return static_cast<int>(value.get<std::int64_t>());
+  // Unsigned first: a number past 2^63 would wrap when read as a signed one.
+  const bool huge = value.is_number_unsigned() && value.get<std::uint64_t>() > kLargestNumber;
+  const std::int64_t number = huge ? 0 : value.get<std::int64_t>();
+  if (!huge && number >= -kLargestNumber && number <= kLargestNumber) {
+    return static_cast<int>(number);
   }
   malformed(where, fmt::format("{} is outside ±{}", value.dump(), kLargestNumber));
 }

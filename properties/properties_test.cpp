@@ -9,7 +9,7 @@
 namespace kvconform {
 namespace {
 
-constexpr int kCases = 15;
+constexpr int kCases = 25;
 
 class Healthy : public testing::TestWithParam<std::tuple<std::string, std::string>> {};
 

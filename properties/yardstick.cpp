@@ -56,7 +56,8 @@ std::vector<int> ranking(std::span<const double> probabilities) {
 
 /// Is the k-th expert of a token nearer to the next one than noise can move them?
 bool routing_within_noise(std::span<const double> truth, const std::vector<Output>& probes,
-                          const std::string& array, int position, int k, double unit) {
+                          const std::string& array, int position, int k, double unit,
+                          double multiple) {
   if (k >= static_cast<int>(truth.size())) return false;
   double noise = unit;
   for (const Output& probe : probes) {
@@ -65,7 +66,7 @@ bool routing_within_noise(std::span<const double> truth, const std::vector<Outpu
   }
   const std::vector<int> order = ranking(truth);
   const double gap = truth[order[k - 1]] - truth[order[k]];
-  return !(gap > 2 * Yardstick::kMultiple * noise);
+  return !(gap > 2 * multiple * noise);
 }
 
 /// The largest deviation of any probe from the truth, for one row of numbers.
@@ -79,58 +80,106 @@ double spread_of(std::span<const double> truth, const std::vector<Output>& probe
   return spread;
 }
 
-double budget_of(std::span<const double> truth, double spread, double unit) {
-  return Yardstick::kMultiple * spread + Yardstick::kFloor * unit * largest_magnitude(truth);
-}
+/// All runs of one history, and what they say of it.
+class Probing {
+ public:
+  Probing(const Checkpoint& checkpoint, double unit, double multiple, Output true_output,
+          std::vector<Output> probes, std::vector<Output> loud)
+      : config_(checkpoint.config()),
+        unit_(unit),
+        multiple_(multiple),
+        truth_(std::move(true_output)),
+        probes_(std::move(probes)),
+        loud_(std::move(loud)) {}
 
-void assess_logits(const Output& truth, const std::vector<Output>& probes, double unit,
-                   Assessment& result) {
-  for (int p = 0; p < truth.logits.positions; ++p) {
-    const std::span<const double> row = logits_row(truth.logits, p);
-    result.spread.push_back(
-        spread_of(row, probes, [p](const Output& o) { return logits_row(o.logits, p); }));
-    result.budget.push_back(budget_of(row, result.spread.back(), unit));
+  Assessment assess(const TokenHistory& history, bool traces) {
+    result_.history = history;
+    result_.truth = truth_.logits;
+    result_.ill_conditioned.assign(truth_.logits.positions, false);
+    assess_logits();
+    assess_linearity();
+    assess_routing();
+    if (traces) assess_traces();
+    return std::move(result_);
   }
-}
 
-void assess_routing(const Output& truth, const std::vector<Output>& probes,
-                    const ModelConfig& config, double unit, Assessment& result) {
-  const int positions = truth.logits.positions;
-  result.ill_conditioned.assign(positions, false);
-  for (const TraceArray& array : truth.trace) {
-    if (!array.name.ends_with(".router")) continue;
-    for (int p = 0; p < positions; ++p) {
-      if (!routing_within_noise(trace_row(array, p), probes, array.name, p, config.top_k_experts,
-                                unit)) {
-        continue;
+ private:
+  double budget_of(std::span<const double> row, double spread) const {
+    return multiple_ * spread + Yardstick::kFloor * unit_ * largest_magnitude(row);
+  }
+
+  void assess_logits() {
+    for (int p = 0; p < truth_.logits.positions; ++p) {
+      const std::span<const double> row = logits_row(truth_.logits, p);
+      const double spread =
+          spread_of(row, probes_, [p](const Output& o) { return logits_row(o.logits, p); });
+      const double budget = budget_of(row, spread);
+      result_.spread.push_back(spread);
+      result_.budget.push_back(budget);
+      const bool vague = !(budget <= Yardstick::kVague * largest_magnitude(row));
+      if (vague) result_.ill_conditioned[p] = true;
+    }
+  }
+
+  /// Rows in which louder noise costs far more than its share.
+  void assess_linearity() {
+    for (int p = 0; p < truth_.logits.positions; ++p) {
+      const double strayed = spread_of(logits_row(truth_.logits, p), loud_,
+                                       [p](const Output& o) { return logits_row(o.logits, p); });
+      const bool linear = strayed <= Yardstick::kNonlinear * result_.budget[p];
+      if (!linear) result_.ill_conditioned[p] = true;
+    }
+  }
+
+  /// Experts: the first position whose choice noise could turn, and all that see it.
+  void assess_routing() {
+    for (const TraceArray& array : truth_.trace) {
+      if (!array.name.ends_with(".router")) continue;
+      for (int p = 0; p < truth_.logits.positions; ++p) {
+        if (!routing_within_noise(trace_row(array, p), probes_, array.name, p,
+                                  config_.top_k_experts, unit_, multiple_)) {
+          continue;
+        }
+        const int first = config_.bidirectional_all ? 0 : p;
+        std::fill(result_.ill_conditioned.begin() + first, result_.ill_conditioned.end(), true);
+        break;
       }
-      // Without causality every position sees this one; with it, those that follow.
-      std::fill(result.ill_conditioned.begin() + (config.bidirectional_all ? 0 : p),
-                result.ill_conditioned.end(), true);
-      break;
     }
   }
-}
 
-void assess_traces(const Output& truth, const std::vector<Output>& probes, double unit,
-                   Assessment& result) {
-  for (const TraceArray& array : truth.trace) {
-    std::vector<double>& budgets = result.trace_budget[array.name];
-    for (int p = 0; p < truth.logits.positions; ++p) {
-      const std::span<const double> row = trace_row(array, p);
-      const double spread = spread_of(row, probes, [&](const Output& o) {
-        return trace_row(*find_array(o.trace, array.name), p);
-      });
-      budgets.push_back(budget_of(row, spread, unit));
+  void assess_traces() {
+    for (const TraceArray& array : truth_.trace) {
+      std::vector<double>& budgets = result_.trace_budget[array.name];
+      for (int p = 0; p < truth_.logits.positions; ++p) {
+        const std::span<const double> row = trace_row(array, p);
+        const double spread = spread_of(row, probes_, [&](const Output& o) {
+          return trace_row(*find_array(o.trace, array.name), p);
+        });
+        budgets.push_back(budget_of(row, spread));
+      }
     }
   }
-}
+
+  const ModelConfig& config_;
+  double unit_, multiple_;
+  Output truth_;
+  std::vector<Output> probes_, loud_;
+  Assessment result_;
+};
 
 }  // namespace
 
 Yardstick::Yardstick(std::shared_ptr<const Checkpoint> checkpoint, std::string dtype)
     : checkpoint_(std::move(checkpoint)),
       dtype_(unit_roundoff(dtype) > 0 ? std::move(dtype) : "float32") {}
+
+double Yardstick::unit() const {
+  return unit_roundoff(dtype_);
+}
+
+double Yardstick::multiple() const {
+  return unit() > unit_roundoff("float32") ? kStoredMultiple : kMultiple;
+}
 
 const Assessment& Yardstick::assess(const TokenHistory& history, bool traces) {
   const bool causal = !checkpoint_->config().bidirectional_all;
@@ -143,22 +192,21 @@ const Assessment& Yardstick::assess(const TokenHistory& history, bool traces) {
 }
 
 Assessment Yardstick::measure(const TokenHistory& history, bool traces) const {
-  const ModelConfig& config = checkpoint_->config();
-  const bool with_traces = traces || config.enable_moe_block;
-  const double unit = unit_roundoff(dtype_);
-  const Output truth = run(Model<Float64>(checkpoint_), history, with_traces);
-  std::vector<Output> probes;
-  for (int i = 0; i < kProbes; ++i) {
-    const NoiseScope noise(noise_of(dtype_, static_cast<std::uint64_t>(i) + 1));
-    probes.push_back(run(Model<Noisy>(checkpoint_), history, with_traces));
-  }
-  Assessment result;
-  result.history = history;
-  result.truth = truth.logits;
-  assess_logits(truth, probes, unit, result);
-  assess_routing(truth, probes, config, unit, result);
-  if (traces) assess_traces(truth, probes, unit, result);
-  return result;
+  const bool with_traces = traces || checkpoint_->config().enable_moe_block;
+  const auto probe = [&](int seed, double loudness) {
+    Noise noise = noise_of(dtype_, static_cast<std::uint64_t>(seed));
+    noise.unit *= loudness;
+    noise.storage_unit *= loudness;
+    const NoiseScope scope(noise);
+    return run(Model<Noisy>(checkpoint_), history, with_traces);
+  };
+  std::vector<Output> probes, loud;
+  for (int i = 1; i <= kProbes; ++i) probes.push_back(probe(i, 1));
+  for (int i = 1; i <= kLoudProbes; ++i) loud.push_back(probe(kProbes + i, multiple()));
+  Output truth = run(Model<Float64>(checkpoint_), history, with_traces);
+  Probing probing(*checkpoint_, unit(), multiple(), std::move(truth), std::move(probes),
+                  std::move(loud));
+  return probing.assess(history, traces);
 }
 
 }  // namespace kvconform

@@ -5,8 +5,10 @@
 // precision strays from it. The budget of a row is a multiple of that spread plus a rounding floor.
 // The multiple is measured, not chosen: README.md has the data and the command.
 //
-// Choices are discontinuous. Where the experts of a token are within the noise of being others, the
-// case does not decide, for this position and for all that see it: they are ill-conditioned.
+// Choices are discontinuous: which experts a token takes, which of its gates survive a sparsity,
+// the sign of a nearly vanishing vector before a norm. Where noise could turn one, the row does not
+// decide and is ill-conditioned: experts are looked at directly, everything else shows as rows that
+// answer to louder noise with far more than their share.
 #pragma once
 
 #include <map>
@@ -39,10 +41,21 @@ class Yardstick {
   /// Computed once for a history and everything that begins it: ask for the longest ones first.
   const Assessment& assess(const TokenHistory& history, bool traces);
 
-  /// budget = kMultiple · spread + kFloor · u · (largest |logit| of the row).
-  static constexpr double kMultiple = 8;
+  /// budget = multiple · spread + kFloor · u · (largest |logit| of the row). Measured: README.md.
+  static constexpr double kMultiple = 8;  ///< float64, float32
+  static constexpr double kStoredMultiple =
+      16;  ///< bfloat16, float16: sums in float32, stored narrow
   static constexpr double kFloor = 4;
-  static constexpr int kProbes = 3;
+  static constexpr int kProbes = 4;
+  /// Loud probes have `multiple` times the noise. Where they stray more than kNonlinear times
+  /// further than that explains, a choice lies within the budget: the row is ill-conditioned.
+  static constexpr int kLoudProbes = 3;
+  static constexpr double kNonlinear = 2;
+  /// So is a row whose budget is more than this share of its largest logit: it would pass anything.
+  static constexpr double kVague = 0.5;
+
+  double multiple() const;
+  double unit() const;  ///< unit roundoff of the precision
 
  private:
   Assessment measure(const TokenHistory& history, bool traces) const;

@@ -41,8 +41,8 @@ Matrix<typename N::Scalar> gemma4_layer(const LayerInputs<N, Decisions>& in, con
                                      keeper, shared);  // 1
   tracer.record(layer.layer, "attention", raw);
   add_in_place<N>(h, rms_norm<N>(raw, w.post_attention_layernorm, eps));
-  add_in_place<N>(
-      h, rms_norm<N>(gemma4_feed_forward<N>(in, h, tracer), w.post_feedforward_layernorm, eps));  // 4
+  add_in_place<N>(h, rms_norm<N>(gemma4_feed_forward<N>(in, h, tracer),
+                                 w.post_feedforward_layernorm, eps));  // 4
   if (in.config.hidden_size_per_layer_input > 0 &&
       in.attention.decisions.adds_per_layer_input(layer, call))  // 5
     add_in_place<N>(h, per_layer_output<N>(

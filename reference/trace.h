@@ -3,8 +3,8 @@
 // `layer.I.attention` [T, H] (after o_proj, before the post-attention norm), `layer.I.output` [T,
 // H] (Gemma 3n: [T, N, H], all AltUp streams), `final_norm` [T, H], `logits` [T, V]. Two more that
 // our own model and the oracle data have: `per_layer_inputs` [T, L, E] and, for Gemma 3n, `streams`
-// [T, N, H] before layer 0. Our own model alone adds `layer.I.router` [T, X], the probabilities that
-// experts are chosen by.
+// [T, N, H] before layer 0. Our own model alone adds `layer.I.router` [T, X], the probabilities
+// that experts are chosen by.
 #pragma once
 
 #include <cstdint>

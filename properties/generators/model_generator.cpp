@@ -13,6 +13,10 @@ using Types = std::vector<std::string>;
 const std::string kSliding = "sliding_attention";
 const std::string kFull = "full_attention";
 
+/// A norm over one or two numbers is nearly their sign: such models are honest, but so often within the
+/// noise of another answer that they would decide little.
+constexpr int kLeastNormed = 3;
+
 struct Bounds {
   int least_layers, most_layers, most_heads_width, most_hidden, most_vocab;
 };
@@ -137,8 +141,8 @@ Heads draw_heads(Draw& draw, const Bounds& bounds) {
 
 int draw_head_dim(Draw& draw, const Bounds& bounds, int heads) {
   std::vector<int> sizes;
-  for (int size : {2, 4, 6, 8, 16}) {
-    if (size * heads <= std::max(bounds.most_heads_width, 2 * heads)) sizes.push_back(size);
+  for (int size : {4, 6, 8, 16}) {
+    if (size * heads <= std::max(bounds.most_heads_width, 4 * heads)) sizes.push_back(size);
   }
   return draw.one_of(sizes);
 }
@@ -164,7 +168,7 @@ void add_sizes(Draw& draw, const Bounds& bounds, json& config) {
 
 void add_gemma3n(Draw& draw, int layers, json& config) {
   config["model_type"] = "gemma3n_text";
-  config["hidden_size_per_layer_input"] = draw.between(1, 8);
+  config["hidden_size_per_layer_input"] = draw.between(kLeastNormed, 8);
   const int vocab = config["vocab_size"];
   // Ids past the smaller table take its row 0.
   config["vocab_size_per_layer_input"] = draw.chance(35) ? draw.between(4, vocab) : vocab;
@@ -172,13 +176,13 @@ void add_gemma3n(Draw& draw, int layers, json& config) {
   config["altup_num_inputs"] = streams;
   config["altup_active_idx"] = draw.chance(50) ? 0 : draw.between(0, streams - 1);
   config["altup_correct_scale"] = draw.chance(70);
-  config["laurel_rank"] = draw.between(1, 5);
+  config["laurel_rank"] = draw.between(kLeastNormed, 6);
   json sparsity = json::array();
   json widths = json::array();
   const bool sparse = draw.chance(50);
   const bool uneven = draw.chance(30);
   for (int i = 0; i < layers; ++i) {
-    const double share = draw.one_of({0.0, 0.5, 0.95});
+    const double share = draw.one_of({0.0, 0.5, 0.8});
     sparsity.push_back(sparse ? share : 0.0);
     const int extra = draw.between(0, 8);
     widths.push_back(config["intermediate_size"].get<int>() + (uneven ? extra : 0));
@@ -200,7 +204,7 @@ void add_experts(Draw& draw, json& config) {
 
 void add_gemma4(Draw& draw, const Bounds& bounds, bool experts, json& config) {
   config["model_type"] = "gemma4_text";
-  config["hidden_size_per_layer_input"] = draw.chance(25) ? 0 : draw.between(1, 8);
+  config["hidden_size_per_layer_input"] = draw.chance(25) ? 0 : draw.between(kLeastNormed, 8);
   config["vocab_size_per_layer_input"] = config["vocab_size"];
   const int heads = config["num_attention_heads"];
   config["global_head_dim"] =
