@@ -161,7 +161,9 @@ def plan(c):
 # ---- the model ----------------------------------------------------------------------------------
 
 def gelu(x):
-    return F(0.5) * x * (1 + np.tanh(F(math.sqrt(2 / math.pi)) * (x + F(0.044715) * x * x * x)))
+    """½x(1 + tanh y) as x / (1 + exp(−2y)): for negative y the sum would cancel."""
+    y = F(math.sqrt(2 / math.pi)) * (x + F(0.044715) * x * x * x)
+    return x / (1 + np.exp(-2 * y))
 
 
 def softmax(x):
