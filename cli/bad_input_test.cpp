@@ -130,7 +130,7 @@ TEST(BadCall, unknown_words_are_refused_with_what_may_have_been_meant) {
   expect_refused({"chekc"}, "KV4001", "did you mean check?");
   expect_refused({"bench"}, "KV4001", "the commands are");
   expect_refused({"golden"}, "KV4001", "verify");
-  expect_refused({"golden", "prune"}, "KV4001", "prune");
+  expect_refused({"golden", "verfy"}, "KV4001", "did you mean verify?");
   expect_refused({"--verison"}, "KV4002", "did you mean --version?");
   expect_refused({"check", "--no-such-option"}, "KV4002", "--no-such-option");
   expect_refused({"check", "--caes", "5"}, "KV4002", "did you mean --cases?");

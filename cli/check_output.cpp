@@ -55,6 +55,10 @@ std::string row(const PropertyResult& result, const Widths& widths) {
                      budget_text(result), duration(result.seconds));
 }
 
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
 std::string outcome(const RunSummary& summary, int exit_code) {
   if (summary.interrupted) return "interrupted, incomplete";
   switch (exit_code) {
@@ -82,7 +86,7 @@ std::string summary_table(const RunSummary& summary) {
     table += row(result, widths);
     if (!is_failure(result.verdict) && result.verdict != VerdictKind::conforms &&
         !result.message.empty())
-      table += fmt::format("  {}\n", result.message);
+      table += fmt::format("  {}\n", first_line(result.message));
   }
   return table;
 }
@@ -120,7 +124,7 @@ void announce_to_github(const RunSummary& summary) {
   for (const PropertyResult& result : summary.results)
     if (is_failure(result.verdict))
       print("::error title=kvconform {}::{} ({}): {}\n", to_string(result.verdict), result.property,
-            result.subject, result.message);
+            result.subject, first_line(result.message));
   if (const char* file = std::getenv("GITHUB_STEP_SUMMARY"))
     std::ofstream(file, std::ios::app) << summary_markdown(summary);
 }

@@ -101,7 +101,7 @@ TEST(Check, stored_results_have_lines_of_their_own_and_count_no_generated_case) 
 }
 
 TEST(Check, a_planted_fault_is_exit_code_1_and_its_case_replays_and_shrinks) {
-  const Checked checked({"--subject", "fault:consumers-without-cache", "--cases", "20"});
+  const Checked checked({"--subject", "fault:own-keys-without-cache", "--cases", "20"});
   ASSERT_EQ(checked.outcome.exit_code, 1) << checked.outcome.out << checked.outcome.error;
   std::string file;
   for (const json& result : results_of(checked.folder / "report"))
@@ -124,7 +124,7 @@ TEST(Check, given_checkpoints_are_checked_the_bidirectional_one_by_what_applies)
 
 TEST(Check, nothing_compared_is_exit_code_3) {
   // A model without a cache under a property that is about nothing else.
-  const Outcome outcome = run_program({"check", "--cases", "3", "--property", "rewind", "--model",
+  const Outcome outcome = run_program({"check", "--cases", "3", "--property", "chunking", "--model",
                                        (kOracle / "gemma4-bidirectional-all").string()});
   EXPECT_EQ(outcome.exit_code, 3) << outcome.out << outcome.error;
 }

@@ -65,7 +65,7 @@ void parse_field(std::string_view field, const std::string& origin, std::vector<
 
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
   std::string best;
-  std::size_t fewest = std::max<std::size_t>(1, word.size() / 3) + 1;
+  std::size_t fewest = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edits(word, candidate);
     if (distance < fewest) {

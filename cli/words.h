@@ -7,8 +7,8 @@
 
 namespace kvconform::cli {
 
-/// The candidate with the fewest edits to `word`, or "" where none is near (more than a third of
-/// the letters would have to change).
+/// The candidate with the fewest edits to `word`, or "" where none is near (more than two
+/// letters, or a third of them, would have to change).
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 /// "; did you mean check?" or "".

@@ -150,9 +150,7 @@ void hash_random_weights(const std::string& name, const nlohmann::json& config) 
   }
 }
 
-/// The oracle's models cover every operation of both families; prompts here are our own. Not the
-/// noise probe: its draws follow the order in which a compiler evaluates operands, which C++ leaves
-/// open.
+/// The oracle's models cover every operation of both families; prompts here are our own.
 void hash_models(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> models;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -167,6 +165,8 @@ void hash_models(const std::filesystem::path& folder) {
     hash_logits<Float64>(name, checkpoint);
     hash_logits<BFloat16>(name, checkpoint);
     hash_logits<Float16>(name, checkpoint);
+    const NoiseScope noise(noise_of("bfloat16", 1));
+    hash_logits<Noisy>(name, checkpoint);
   }
 }
 

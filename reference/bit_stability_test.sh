@@ -17,7 +17,6 @@ mkdir -p "$work"
 plumbing=() numeric=("$source_folder/reference/bit_hashes.cpp")
 for source in "$@"; do
   case ${source##*/} in
-    model_noisy.cpp) ;; # promises no bits, see bit_hashes.cpp
     *config*.cpp | *fields.cpp | *text.cpp | *plan*.cpp | safetensors*.cpp | *file*.cpp | checkpoint*.cpp | *specs.cpp)
       plumbing+=("$source") ;;
     *) numeric+=("$source") ;;

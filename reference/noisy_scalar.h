@@ -2,11 +2,14 @@
 // arithmetic (Parker 1997). Running the reference on such numbers a few times shows what arithmetic
 // in a given precision costs on the case at hand; see README.md, "Numerics".
 //
-// The generator is per thread and set by a NoiseScope, so that a number stays eight bytes. It is
-// the one piece of thread-local state here, and nothing but this probe reads it.
+// The error is a pure function of the seed and the exact result, as real rounding is one of the
+// result: so it does not depend on the order in which a compiler evaluates operands, and the probe
+// gives the same bits everywhere. The seed is per thread and set by a NoiseScope, so that a number
+// stays eight bytes.
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "reference/elementary.h"
@@ -16,18 +19,21 @@
 namespace kvconform {
 
 struct Noise {
-  std::uint64_t state = 0;
   std::uint64_t seed = 0;
   double unit = 0;  ///< u of the accumulation precision
-  double storage_unit =
-      0;  ///< u of the precision tensors are stored in; 0: as precise as the arithmetic
+  /// u of the precision tensors are stored in; 0: as precise as the arithmetic.
+  double storage_unit = 0;
   bool narrow_to_f16 = false;
 
-  /// Uniform in [-1, 1). The high half of a 64-bit linear congruential generator (Knuth's MMIX
-  /// constants).
-  double draw() {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    return static_cast<double>(static_cast<std::int32_t>(state >> 32)) * 0x1p-31;
+  /// Relative error of an exact result, uniform in [-unit, unit).
+  double of_operation(double exact) const { return unit * draw(exact, seed); }
+  /// Relative error of storing a number, independent of the one above.
+  double of_storage(double exact) const { return storage_unit * draw(exact, ~seed); }
+
+ private:
+  static double draw(double exact, std::uint64_t key) {
+    const std::uint64_t bits = mix64(key + std::bit_cast<std::uint64_t>(exact));
+    return static_cast<double>(static_cast<std::int64_t>(bits)) * 0x1p-63;
   }
 };
 
@@ -55,8 +61,9 @@ class NoisyScalar {
   explicit operator double() const { return value_; }
 
   static NoisyScalar rounded(double exact) {
-    Noise& noise = thread_noise();
-    return NoisyScalar(exact + exact * (noise.unit * noise.draw()));
+    const double error = thread_noise().of_operation(exact);
+    // An exp that overflows is meant to (gelu divides by it): infinity minus infinity would be NaN.
+    return NoisyScalar(std::isinf(exact) ? exact : exact + exact * error);
   }
 
   friend NoisyScalar operator+(NoisyScalar a, NoisyScalar b) {

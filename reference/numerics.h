@@ -53,9 +53,9 @@ struct Noisy {
   using Scalar = NoisyScalar;
   static constexpr const char* name = "noisy";
   static NoisyScalar store(NoisyScalar x) {
-    Noise& noise = thread_noise();
+    const Noise& noise = thread_noise();
     if (noise.storage_unit == 0) return x;
-    return NoisyScalar(double(x) * (1 + noise.storage_unit * noise.draw()));
+    return NoisyScalar(double(x) * (1 + noise.of_storage(double(x))));
   }
   /// A weight keeps its error for the whole run, as a rounded weight does; one that the storage
   /// format holds exactly has none.
@@ -82,7 +82,6 @@ inline double unit_roundoff(std::string_view dtype) {
 inline Noise noise_of(std::string_view dtype, std::uint64_t seed) {
   Noise noise;
   noise.seed = mix64(seed + 1);
-  noise.state = noise.seed;
   noise.unit = dtype == "float64" ? 0x1p-53 : 0x1p-24;
   if (dtype == "bfloat16" || dtype == "float16") noise.storage_unit = unit_roundoff(dtype);
   noise.narrow_to_f16 = dtype == "float16";
