@@ -28,7 +28,6 @@ struct Options {
   RunOptions run;
   std::vector<std::string> models;
   std::string size = "default", shard = "1/1", report, known_failures;
-  double timeout = 30;
   bool list = false;
 };
 
@@ -154,7 +153,7 @@ void add_how_much(CLI::App& app, Options& options) {
       ->check(whole_number(1, 4096))
       ->type_name("N");
   app.add_option("--shard", options.shard, "run shard I of N")->type_name("I/N");
-  app.add_option("--timeout", options.timeout, "seconds for one request of a process subject")
+  app.add_option("--timeout", run.timeout, "seconds for one request of a process subject")
       ->check(CLI::PositiveNumber)
       ->type_name("S")
       ->capture_default_str();

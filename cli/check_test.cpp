@@ -2,6 +2,7 @@
 // the work.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -50,6 +51,26 @@ struct Checked {
     if (fs::exists(report / "summary.json")) summary = summary_of(report);
   }
 };
+
+TEST(Check, a_program_that_breaks_is_one_verdict_and_exit_code_4) {
+  const Checked checked({"--subject", "process:false", "--cases", "5", "--timeout", "2"});
+  EXPECT_EQ(checked.outcome.exit_code, 4) << checked.outcome.out << checked.outcome.error;
+  EXPECT_NE(checked.outcome.out.find("exited with status 1 when asked for hello"),
+            std::string::npos)
+      << checked.outcome.out;
+  const std::vector<json> results = results_of(checked.folder / "report");
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].at("verdict"), "broken");
+  EXPECT_EQ(checked.summary.at("exit_code"), 4);
+}
+
+TEST(Check, a_timeout_limits_each_request) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Checked checked({"--subject", "process:exec sleep 1000", "--timeout", "0.5"});
+  EXPECT_EQ(checked.outcome.exit_code, 4);
+  EXPECT_NE(checked.outcome.out.find("limit 0.5 s"), std::string::npos) << checked.outcome.out;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
 
 TEST(Check, a_healthy_reference_conforms_and_the_last_line_has_the_rate) {
   const Checked checked({"--cases", "5", "--seed", "3"});

@@ -15,7 +15,6 @@ struct Kind {
 };
 constexpr Kind kMissing[] = {{"cuda", "cuda[:...]"},
                              {"plugin", "plugin:FILE.so"},
-                             {"process", "process:COMMAND"},
                              {"transformers", "transformers"},
                              {"mlx-lm", "mlx-lm"}};
 constexpr const char* kNotYet = "not available in this version";

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include "properties/shrinking.h"
-#include "properties/subject_registry.h"
 #include "properties/yardstick.h"
 #include "reference/error.h"
 
@@ -38,8 +37,9 @@ int badness(VerdictKind kind) {
 
 }  // namespace
 
-CaseJudge::CaseJudge(const std::string& subject, const std::string& against)
-    : subject_(make_subject(subject)), against_(make_subject(against)) {}
+CaseJudge::CaseJudge(const std::string& subject, const std::string& against,
+                     const SubjectOptions& options)
+    : subject_(make_subject(subject, options)), against_(make_subject(against, options)) {}
 
 Verdict CaseJudge::judge(const Property& property, const Case& test_case, bool traces) {
   const std::string unmet = unmet_needs(property, subject_->info());
@@ -50,6 +50,10 @@ Verdict CaseJudge::judge(const Property& property, const Case& test_case, bool t
   Yardstick yardstick(source->checkpoint(), subject_->info().dtype);
   Judgement judgement{*source, *subject_, *against_, yardstick, traces};
   return property.judge(test_case, judgement);
+}
+
+Verdict unusable_verdict(const SubjectUnusable& e) {
+  return {VerdictKind::broken, e.what(), std::nullopt, 0, ""};
 }
 
 const Property& find_property(const std::string& name) {

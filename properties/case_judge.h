@@ -7,14 +7,17 @@
 
 #include "properties/property.h"
 #include "properties/subject.h"
+#include "properties/subject_registry.h"
 
 namespace kvconform {
 
 class CaseJudge {
  public:
-  CaseJudge(const std::string& subject, const std::string& against);
+  CaseJudge(const std::string& subject, const std::string& against,
+            const SubjectOptions& options = {});
 
-  /// Never throws for what the subject does. Error where the case itself is invalid.
+  /// Never throws for what the subject does on the case; SubjectUnusable and SubjectInterrupted end
+  /// more than the case. Error where the case itself is invalid.
   Verdict judge(const Property& property, const Case& test_case, bool traces);
 
   const SubjectInfo& info() const { return subject_->info(); }
@@ -22,6 +25,9 @@ class CaseJudge {
  private:
   std::unique_ptr<Subject> subject_, against_;
 };
+
+/// `broken`: what a subject that cannot be used at all is given.
+Verdict unusable_verdict(const SubjectUnusable& e);
 
 /// Error KV2301, listing the names there are.
 const Property& find_property(const std::string& name);

@@ -246,6 +246,8 @@ Verdict guarded(const Case& test_case, const Judgement& judgement,
     return body(config);
   } catch (const SubjectRefusal& e) {
     return refusal(test_case, config, info, e);
+  } catch (const SubjectUnusable&) {
+    throw;  // ends the subject's run, not only this case
   } catch (const SubjectBroken& e) {
     return {VerdictKind::broken, e.what(), std::nullopt, 0, ""};
   }

@@ -44,10 +44,14 @@ class Shrinker {
       return judge_.judge(property_, test_case, false).kind == kind_;
     } catch (const Error&) {
       return false;  // the simplification was no valid case after all
+    } catch (const SubjectUnusable&) {
+      unusable_ = true;
+      return false;
     }
   }
 
   bool over() const {
+    if (unusable_) return true;
     if (limits_.stop != nullptr && limits_.stop->load()) return true;
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count() >=
            limits_.seconds;
@@ -59,14 +63,28 @@ class Shrinker {
   const StudyLimits& limits_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   int steps_ = 0, tried_ = 0;
+  bool unusable_ = false;  // the subject does not start any more
 };
+
+}  // namespace
+
+namespace {
+
+/// A subject that cannot be started any more is broken on every case.
+Verdict judge_with_traces(CaseJudge& judge, const Property& property, const Case& test_case) {
+  try {
+    return judge.judge(property, test_case, true);
+  } catch (const SubjectUnusable& e) {
+    return unusable_verdict(e);
+  }
+}
 
 }  // namespace
 
 FailureStudy study_failure(const Property& property, const Case& test_case, const Verdict& seen,
                            const StudyLimits& limits) {
-  CaseJudge judge(test_case.subject, test_case.against);
-  FailureStudy study{test_case, judge.judge(property, test_case, true)};
+  CaseJudge judge(test_case.subject, test_case.against, limits.subject);
+  FailureStudy study{test_case, judge_with_traces(judge, property, test_case)};
   if (study.verdict.kind != seen.kind) {
     study.verdict.message = std::string("a second run of the same case was given the verdict ") +
                             to_string(study.verdict.kind) + "; the first: " + seen.message;
@@ -74,7 +92,7 @@ FailureStudy study_failure(const Property& property, const Case& test_case, cons
     return study;
   }
   study.smallest = Shrinker(property, judge, seen.kind, limits).run(test_case);
-  const Verdict smallest = judge.judge(property, study.smallest, true);
+  const Verdict smallest = judge_with_traces(judge, property, study.smallest);
   if (smallest.kind !=
       seen.kind) {  // a flaky subject can shrink to a case that does not fail again
     study.smallest = test_case;
@@ -93,10 +111,10 @@ PropertyResult replay_case(const Case& test_case, const ReplayOptions& options) 
   Case replayed = test_case;
   replayed.subject = word(options.subject, test_case.subject, "reference");
   replayed.against = word(options.against, test_case.against, "reference:double");
-  CaseJudge judge(replayed.subject, replayed.against);
-  Verdict verdict = judge.judge(property, replayed, true);
+  CaseJudge judge(replayed.subject, replayed.against, options.process);
+  Verdict verdict = judge_with_traces(judge, property, replayed);
   for (int i = 1; i < options.repeats; ++i) {
-    const Verdict again = judge.judge(property, replayed, true);
+    const Verdict again = judge_with_traces(judge, property, replayed);
     if (again.kind == verdict.kind) continue;
     verdict.message = std::string("run 1 was given the verdict ") + to_string(verdict.kind) +
                       ", a later one " + to_string(again.kind);
@@ -118,11 +136,12 @@ PropertyResult replay_case(const Case& test_case, const ReplayOptions& options) 
 }
 
 Case shrink_case(const Case& test_case, const ShrinkOptions& options) {
-  const PropertyResult now = replay_case(test_case, {options.subject, options.against, 1});
+  const PropertyResult now =
+      replay_case(test_case, {options.subject, options.against, 1, options.process});
   if (!now.failure) return test_case;
   const Case failing = now.failure->smallest;  // with the subjects filled in
-  CaseJudge judge(failing.subject, failing.against);
-  const StudyLimits limits{options.seconds, options.stop, options.on_step};
+  CaseJudge judge(failing.subject, failing.against, options.process);
+  const StudyLimits limits{options.seconds, options.stop, options.on_step, options.process};
   return Shrinker(find_property(failing.property), judge, now.verdict, limits).run(failing);
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "properties/property.h"
+#include "properties/subject_registry.h"
 
 namespace kvconform {
 
@@ -12,6 +13,7 @@ struct StudyLimits {
   double seconds = 10;
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const Case& smallest, int steps, int tried)> on_step = {};
+  SubjectOptions subject = {};
 };
 
 struct FailureStudy {

@@ -7,6 +7,7 @@
 
 #include "properties/case.h"
 #include "properties/runner.h"
+#include "properties/subject_registry.h"
 #include "properties/verdict.h"
 
 namespace kvconform {
@@ -15,7 +16,8 @@ namespace kvconform {
 /// "reference" and "reference:double".
 struct ReplayOptions {
   std::string subject, against;
-  int repeats = 2;  ///< runs; different verdicts make it flaky
+  int repeats = 2;              ///< runs; different verdicts make it flaky
+  SubjectOptions process = {};  ///< for subjects in other processes
 };
 
 /// Judges a recorded case, with traces. The result reads like that of a property with one case
@@ -25,6 +27,7 @@ PropertyResult replay_case(const Case& test_case, const ReplayOptions& options);
 struct ShrinkOptions {
   std::string subject, against;
   double seconds = 60;
+  SubjectOptions process = {};  ///< for subjects in other processes
   std::function<void(const Case& smallest, int steps, int tried)> on_step;
   const std::atomic<bool>* stop = nullptr;
 };

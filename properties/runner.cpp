@@ -6,17 +6,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "properties/case_judge.h"
 #include "properties/environment.h"
 #include "properties/failure_study.h"
+#include "properties/pair_run.h"
 #include "properties/reports/report.h"
 #include "properties/requirements.h"
-#include "properties/shrinking.h"
 #include "properties/subject_registry.h"
 #include "properties/temporary_folder.h"
 #include "reference/error.h"
@@ -29,161 +27,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
-
-/// What is kept of one case.
-struct Record {
-  std::int64_t index = 0;
-  Verdict verdict;
-  std::set<std::string> classes;
-};
-
-/// Where cases lie before they run: a file for each worker, overwritten.
-class CaseFolder {
- public:
-  explicit CaseFolder(const std::filesystem::path& report) {
-    if (report.empty()) {
-      temporary_.emplace("kvconform-run");
-      folder_ = temporary_->path();
-    } else {
-      folder_ = report / "running";
-      std::filesystem::create_directories(folder_);
-    }
-  }
-  ~CaseFolder() {
-    std::error_code ignored;
-    if (!temporary_) std::filesystem::remove_all(folder_, ignored);
-  }
-  CaseFolder(const CaseFolder&) = delete;
-  CaseFolder& operator=(const CaseFolder&) = delete;
-
-  std::filesystem::path running(int worker) const {
-    return folder_ / fmt::format("running-{}.json", worker);
-  }
-
- private:
-  std::optional<TemporaryFolder> temporary_;
-  std::filesystem::path folder_;
-};
-
-/// One property on one subject.
-class PairRun {
- public:
-  struct Limits {
-    std::int64_t cases = 0;  ///< of all shards; 0: until the time is over
-    double seconds = 0;      ///< 0: none
-    int jobs = 1;
-  };
-
-  PairRun(const RunOptions& options, const Property& property, const std::string& subject,
-          const Limits& limits, const CaseFolder& folder, std::function<void(Progress)> report)
-      : options_(options),
-        property_(property),
-        subject_(subject),
-        limits_(limits),
-        folder_(folder),
-        report_(std::move(report)) {}
-
-  void run() {
-    begin_ = Clock::now();
-    next_ = options_.shard - 1;
-    std::vector<std::thread> workers;
-    for (int worker = 1; worker < limits_.jobs; ++worker) {
-      workers.emplace_back([this, worker] { work_safely(worker); });
-    }
-    work_safely(0);
-    for (std::thread& worker : workers) worker.join();
-    if (error_) std::rethrow_exception(error_);
-    std::sort(records_.begin(), records_.end(),
-              [](const Record& a, const Record& b) { return a.index < b.index; });
-    forget_after_first_failure();
-  }
-
-  const std::vector<Record>& records() const { return records_; }
-  bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }
-  double seconds() const { return seconds_since(begin_); }
-
- private:
-  void work_safely(int worker) {
-    try {
-      work(worker);
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!error_) error_ = std::current_exception();
-      abandoned_ = true;
-    }
-  }
-
-  void work(int worker) {
-    CaseJudge judge(subject_, options_.against);
-    for (std::int64_t index; (index = take()) >= 0;) {
-      Case test_case = generate(index);
-      test_case.subject = subject_;
-      test_case.against = options_.against;
-      write_case(test_case, folder_.running(worker));
-      Record record;
-      record.index = index;
-      record.verdict = judge.judge(property_, test_case, /*traces=*/false);
-      record.classes = coverage_classes(test_case, config_of(test_case.model));
-      add(std::move(record), worker == 0);
-    }
-  }
-
-  Case generate(std::int64_t index) const {
-    if (options_.models.empty()) return property_.generate(options_.seed, index, options_.size);
-    ModelSpec spec;
-    spec.folder = options_.models[index % options_.models.size()];
-    return property_.generate_for(spec, options_.seed, index, options_.size);
-  }
-
-  /// The next index of this shard, or −1.
-  std::int64_t take() {
-    if (stopped() || abandoned_ || (limits_.seconds > 0 && seconds() >= limits_.seconds)) return -1;
-    const std::lock_guard lock(mutex_);
-    if (limits_.cases > 0 && next_ >= limits_.cases) return -1;
-    if (options_.stop_at_first_failure && next_ > first_failure_) return -1;
-    const std::int64_t index = next_;
-    next_ += options_.shards;
-    return index;
-  }
-
-  void add(Record record, bool reports) {
-    Progress progress;
-    {
-      const std::lock_guard lock(mutex_);
-      if (is_failure(record.verdict.kind)) {
-        first_failure_ = std::min(first_failure_, record.index);
-        ++failures_;
-      }
-      records_.push_back(std::move(record));
-      progress.done = static_cast<std::int64_t>(records_.size());
-      progress.failures = failures_;
-    }
-    if (!reports || seconds_since(reported_) < 0.2) return;
-    reported_ = Clock::now();
-    progress.planned = limits_.cases / options_.shards;
-    report_(progress);
-  }
-
-  /// Other workers may have gone on past the first failure: their records would depend on the jobs.
-  void forget_after_first_failure() {
-    if (!options_.stop_at_first_failure) return;
-    std::erase_if(records_, [this](const Record& r) { return r.index > first_failure_; });
-  }
-
-  const RunOptions& options_;
-  const Property& property_;
-  const std::string subject_;
-  const Limits limits_;
-  const CaseFolder& folder_;
-  std::function<void(Progress)> report_;
-  Clock::time_point begin_, reported_;
-  std::mutex mutex_;
-  std::int64_t next_ = 0, failures_ = 0;
-  std::int64_t first_failure_ = std::numeric_limits<std::int64_t>::max();
-  std::vector<Record> records_;
-  std::exception_ptr error_;
-  std::atomic<bool> abandoned_ = false;
-};
 
 std::vector<const Property*> chosen_properties(const std::vector<std::string>& names) {
   std::vector<const Property*> chosen;
@@ -205,6 +48,8 @@ void check_options(const RunOptions& options) {
   if (options.cases < 0) wrong(fmt::format("{} cases", options.cases), "give at least 1");
   if (!(options.seconds >= 0))
     wrong(fmt::format("{} seconds", options.seconds), "give more than 0");
+  if (!(options.timeout > 0))
+    wrong(fmt::format("a timeout of {} seconds", options.timeout), "give more than 0");
   if (options.jobs < 0) wrong(fmt::format("{} jobs", options.jobs), "give at least 1");
   for (const std::string& subject : options.subjects) make_subject(subject);
   make_subject(options.against);
@@ -234,9 +79,12 @@ class Run {
     const int steps = static_cast<int>(options_.subjects.size() * properties_.size());
     for (const std::string& subject : options_.subjects) {
       const auto subject_begin = Clock::now();
+      judges_.clear();
+      judges_.resize(static_cast<std::size_t>(jobs()));
+      unusable_ = false;
       for (std::size_t i = 0; i < properties_.size(); ++i) {
         ++step_;
-        if (done_before(properties_[i]->name(), subject)) continue;
+        if (unusable_ || done_before(properties_[i]->name(), subject)) continue;
         PairRun::Limits limits{planned_cases(), 0, jobs()};
         if (options_.seconds > 0) {  // what is left is shared among the properties still to run
           const double left = options_.seconds - seconds_since(subject_begin);
@@ -316,18 +164,30 @@ class Run {
     result.subject = subject;
     result.against = options_.against;
     result.seed = options_.seed;
-    const std::string unmet = unmet_needs(property, make_subject(subject)->info());
-    if (!unmet.empty()) {
-      result.verdict = VerdictKind::not_applicable;
-      result.message = "the subject lacks " + unmet;
+    try {
+      const SubjectInfo& info = judge_of(judges_, 0, options_, subject).info();
+      const std::string unmet = unmet_needs(property, info);
+      if (!unmet.empty()) {
+        result.verdict = VerdictKind::not_applicable;
+        result.message = "the subject lacks " + unmet;
+        keep(std::move(result));
+        return true;
+      }
+    } catch (const SubjectUnusable& e) {
+      give_up(e.what(), result);
       keep(std::move(result));
       return true;
+    } catch (const SubjectInterrupted&) {
+      return false;
     }
-    PairRun pair(options_, property, subject, limits, folder,
+    PairRun pair(options_, property, subject, limits, folder, judges_,
                  [&](const Progress& p) { tell(property, subject, steps, p); });
     pair.run();
     count(pair.records(), result);
-    if (const Record* failure = first_failure(pair.records())) {
+    const Record* failure = first_failure(pair.records());
+    if (!pair.unusable().empty()) {
+      give_up(pair.unusable(), result);
+    } else if (failure != nullptr) {
       Progress shrinking;
       shrinking.done = static_cast<std::int64_t>(pair.records().size());
       shrinking.shrinking = true;
@@ -342,6 +202,15 @@ class Run {
     const bool whole = result.whole;
     keep(std::move(result));
     return whole;
+  }
+
+  /// The subject cannot be used at all: one verdict, and none of its other properties.
+  void give_up(const std::string& why, PropertyResult& result) {
+    unusable_ = true;
+    result.verdict = VerdictKind::broken;
+    result.message = why;
+    ++result.counts[VerdictKind::broken];
+    ++result.cases;
   }
 
   static const Record* first_failure(const std::vector<Record>& records) {
@@ -370,13 +239,17 @@ class Run {
 
   void study(const Property& property, const std::string& subject, const Record& record,
              PropertyResult& result) {
-    Case test_case = options_.models.empty()
-                         ? property.generate(options_.seed, record.index, options_.size)
-                         : generate_for_models(property, record.index);
+    Case test_case = generate_case(options_, property, record.index);
     test_case.subject = subject;
     test_case.against = options_.against;
-    FailureStudy failure = study_failure(property, test_case, record.verdict,
-                                         {options_.shrink_seconds, options_.stop});
+    const StudyLimits study_limits{
+        options_.shrink_seconds, options_.stop, {}, subject_options(options_)};
+    FailureStudy failure{test_case, record.verdict};
+    try {
+      failure = study_failure(property, test_case, record.verdict, study_limits);
+    } catch (const SubjectInterrupted&) {
+      // the case is kept as it was found
+    }
     if (failure.verdict.kind == VerdictKind::flaky) {
       result.verdict = VerdictKind::flaky;
       auto& failed = result.counts[record.verdict.kind];
@@ -388,12 +261,6 @@ class Run {
         Failure{failure.smallest, failure.verdict, {}, static_cast<std::uint64_t>(record.index)};
     result.failure->file = failure_file(property, subject, record.index);
     write_case(result.failure->smallest, result.failure->file);
-  }
-
-  Case generate_for_models(const Property& property, std::int64_t index) const {
-    ModelSpec spec;
-    spec.folder = options_.models[index % options_.models.size()];
-    return property.generate_for(spec, options_.seed, index, options_.size);
   }
 
   /// In the report, or else beside the user's other temporary files, where it can be replayed from.
@@ -452,6 +319,8 @@ class Run {
   Clock::time_point begin_ = Clock::now();
   double seconds_before_ = 0;
   int step_ = 0;
+  Judges judges_;          // of the subject under way
+  bool unusable_ = false;  // that subject has been given up
   std::optional<TemporaryFolder> failures_;
 };
 

@@ -85,6 +85,8 @@ struct RunOptions {
   bool stop_at_first_failure = false;         ///< of a property (the fault matrix needs no more)
   std::string commit;                         ///< of the build, for the report; empty: not known
 
+  double timeout = 30;  ///< seconds for one request to a subject in another process
+
   std::function<void(const Progress&)> on_progress;  ///< called a few times a second, one thread
   std::function<void(const PropertyResult&)> on_result;
   const std::atomic<bool>* stop = nullptr;  ///< set by Ctrl-C: finish the case, mark incomplete

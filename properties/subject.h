@@ -50,6 +50,18 @@ class SubjectBroken : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Broken as a whole: it cannot even say what it is. Ends the subject's run with one verdict.
+class SubjectUnusable : public SubjectBroken {
+ public:
+  using SubjectBroken::SubjectBroken;
+};
+
+/// Somebody asked the run to stop while a subject was at work. No verdict.
+class SubjectInterrupted : public std::exception {
+ public:
+  const char* what() const noexcept override { return "interrupted"; }
+};
+
 /// What a subject computed in one call: logits of every new position, rows one after the other, and
 /// the trace where it was asked for (its arrays have one entry a position, in the same order).
 struct Output {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "properties/faults/faults.h"
+#include "properties/subjects/process_subject.h"
 #include "properties/subjects/reference_subject.h"
 #include "reference/error.h"
 
@@ -39,6 +40,7 @@ const std::vector<BuiltIn>& built_in() {
 
 const std::string kNoisy = "reference:noisy=";
 const std::string kFault = "fault:";
+const std::string kProcess = "process:";
 
 /// The rest of a name after a prefix.
 std::optional<std::string> after(const std::string& name, const std::string& prefix) {
@@ -54,6 +56,14 @@ std::unique_ptr<Subject> noisy(const std::string& name, const std::string& dtype
   return std::make_unique<ReferenceSubject<Noisy>>(name, dtype, Healthy{}, noise_of(dtype, 1));
 }
 
+std::unique_ptr<Subject> process(const std::string& command, const SubjectOptions& options) {
+  if (command.find_first_not_of(" \t\n") == std::string::npos) {
+    throw Error("KV2104", "process: is followed by no command",
+                "give the command that starts your program, e.g. process:'python3 my_engine.py'");
+  }
+  return std::make_unique<ProcessSubject>(command, options);
+}
+
 }  // namespace
 
 std::vector<SubjectEntry> known_subjects() {
@@ -61,15 +71,17 @@ std::vector<SubjectEntry> known_subjects() {
   for (const BuiltIn& subject : built_in()) entries.push_back(subject.entry);
   entries.push_back({kNoisy + "PRECISION", "the noise probe: every operation is off by a little"});
   entries.push_back({kFault + "NAME", "the reference with one planted fault"});
+  entries.push_back({kProcess + "COMMAND", "a program that speaks the subject protocol"});
   return entries;
 }
 
-std::unique_ptr<Subject> make_subject(const std::string& name) {
+std::unique_ptr<Subject> make_subject(const std::string& name, const SubjectOptions& options) {
   for (const BuiltIn& subject : built_in()) {
     if (subject.entry.name == name) return subject.make();
   }
   if (const auto dtype = after(name, kNoisy)) return noisy(name, *dtype);
   if (const auto fault = after(name, kFault)) return make_faulty_subject(*fault);
+  if (const auto command = after(name, kProcess)) return process(*command, options);
   std::vector<std::string> names;
   for (const SubjectEntry& entry : known_subjects()) names.push_back(entry.name);
   throw Error("KV2101", fmt::format("there is no subject \"{}\"", name),

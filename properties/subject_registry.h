@@ -5,6 +5,7 @@
 // A subject is not shared between threads: make one a thread. Errors: KV21xx.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,10 +20,17 @@ struct SubjectEntry {
   std::string description;
 };
 
+/// For subjects in other processes.
+struct SubjectOptions {
+  double timeout = 30;                      ///< seconds for one request
+  const std::atomic<bool>* stop = nullptr;  ///< set by Ctrl-C: give up on the request under way
+};
+
 /// Every form of name that make_subject understands.
 std::vector<SubjectEntry> known_subjects();
 
 /// Throws Error KV2101 (no such subject, naming those that exist).
-std::unique_ptr<Subject> make_subject(const std::string& name);
+/// A process starts when it is first asked something.
+std::unique_ptr<Subject> make_subject(const std::string& name, const SubjectOptions& options = {});
 
 }  // namespace kvconform

@@ -105,12 +105,13 @@ std::string describe_case(const Case& test_case) {
 }
 
 std::string failure_text(const PropertyResult& result) {
-  if (!is_failure(result.verdict) || !result.failure) return "";
-  const Failure& failure = *result.failure;
-  const Verdict& verdict = failure.verdict;
+  if (!is_failure(result.verdict)) return "";
   std::string text =
       fmt::format("{} {} on {}\n", result.property, to_string(result.verdict), result.subject);
   text += line("property", result.sentence);
+  if (!result.failure) return text + line("seen", result.message);  // no case got that far
+  const Failure& failure = *result.failure;
+  const Verdict& verdict = failure.verdict;
   text += describe_case(failure.smallest);
   text += line("seen", verdict.message);
   if (verdict.first_difference) {

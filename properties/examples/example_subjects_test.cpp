@@ -1,0 +1,68 @@
+// The example subjects do what their pages say: the numpy one conforms to every property, the
+// minimal one claims nothing. Where python3 or numpy is missing the test did not run (exit code
+// 77).
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "properties/property.h"
+#include "properties/runner.h"
+
+namespace kvconform {
+namespace {
+
+/// A python3 that has numpy; empty if there is none.
+std::string python() {
+  for (const char* name : {"python3", "/usr/bin/python3"}) {
+    if (std::system(fmt::format("{} -c 'import numpy' 2>/dev/null", name).c_str()) == 0)
+      return name;
+  }
+  return "";
+}
+
+std::string example(const std::string& file) {
+  return fmt::format("process:OPENBLAS_NUM_THREADS=1 exec {} {}/properties/examples/{}", python(),
+                     KVCONFORM_SOURCE_DIR, file);
+}
+
+RunSummary run(const std::string& subject) {
+  RunOptions options;
+  options.subjects = {subject};
+  options.cases = 36;
+  options.seed = 3;
+  options.jobs = 1;
+  options.shrink_seconds = 1;
+  return run_properties(options);
+}
+
+TEST(ExampleSubjects, TheNumpyOneConformsToEveryProperty) {
+  const RunSummary summary = run(example("numpy_subject.py"));
+  EXPECT_EQ(summary.results.size(), all_properties().size());
+  for (const PropertyResult& result : summary.results) {
+    EXPECT_EQ(result.verdict, VerdictKind::conforms) << result.property << ": " << result.message;
+    VerdictCounts counts = result.counts;
+    EXPECT_GT(counts[VerdictKind::conforms], 24) << result.property;
+  }
+  EXPECT_EQ(exit_code(summary), 0);
+}
+
+TEST(ExampleSubjects, TheMinimalOneClaimsNothingAndPassesNothing) {
+  const RunSummary summary = run(example("minimal_subject.py"));
+  for (const PropertyResult& result : summary.results) {
+    EXPECT_EQ(result.verdict, VerdictKind::not_applicable) << result.property;
+  }
+  EXPECT_EQ(exit_code(summary), 3);
+}
+
+}  // namespace
+}  // namespace kvconform
+
+int main(int argc, char** argv) {
+  if (kvconform::python().empty()) {
+    std::puts("not run: no python3 with numpy (Debian: python3-numpy)");
+    return 77;
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,159 @@
+// Threads that take cases, judge them and keep records by index.
+#include "properties/pair_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "properties/requirements.h"
+#include "properties/shrinking.h"
+#include "properties/subject_registry.h"
+
+namespace kvconform {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+CaseFolder::CaseFolder(const std::filesystem::path& report) {
+  if (report.empty()) {
+    temporary_.emplace("kvconform-run");
+    folder_ = temporary_->path();
+  } else {
+    folder_ = report / "running";
+    std::filesystem::create_directories(folder_);
+  }
+}
+
+CaseFolder::~CaseFolder() {
+  std::error_code ignored;
+  if (!temporary_) std::filesystem::remove_all(folder_, ignored);
+}
+
+std::filesystem::path CaseFolder::running(int worker) const {
+  return folder_ / fmt::format("running-{}.json", worker);
+}
+
+SubjectOptions subject_options(const RunOptions& options) {
+  return {options.timeout, options.stop};
+}
+
+CaseJudge& judge_of(Judges& judges, int worker, const RunOptions& options,
+                    const std::string& subject) {
+  auto& judge = judges[static_cast<std::size_t>(worker)];
+  if (!judge) {
+    judge = std::make_unique<CaseJudge>(subject, options.against, subject_options(options));
+  }
+  return *judge;
+}
+
+Case generate_case(const RunOptions& options, const Property& property, std::int64_t index) {
+  const auto i = static_cast<std::uint64_t>(index);
+  if (options.models.empty()) return property.generate(options.seed, i, options.size);
+  ModelSpec spec;
+  spec.folder = options.models[i % options.models.size()];
+  return property.generate_for(spec, options.seed, i, options.size);
+}
+
+PairRun::PairRun(const RunOptions& options, const Property& property, const std::string& subject,
+                 const Limits& limits, const CaseFolder& folder, Judges& judges,
+                 std::function<void(Progress)> report)
+    : options_(options),
+      property_(property),
+      subject_(subject),
+      limits_(limits),
+      folder_(folder),
+      judges_(judges),
+      report_(std::move(report)) {}
+
+void PairRun::run() {
+  begin_ = Clock::now();
+  next_ = options_.shard - 1;
+  std::vector<std::thread> workers;
+  for (int worker = 1; worker < limits_.jobs; ++worker) {
+    workers.emplace_back([this, worker] { work_safely(worker); });
+  }
+  work_safely(0);
+  for (std::thread& worker : workers) worker.join();
+  if (error_) std::rethrow_exception(error_);
+  std::sort(records_.begin(), records_.end(),
+            [](const Record& a, const Record& b) { return a.index < b.index; });
+  forget_after_first_failure();
+}
+
+double PairRun::seconds() const {
+  return seconds_since(begin_);
+}
+
+void PairRun::work_safely(int worker) {
+  try {
+    work(worker);
+  } catch (const SubjectInterrupted&) {
+    abandoned_ = true;  // the run is being stopped: the case under way has no verdict
+  } catch (const SubjectUnusable& e) {
+    const std::lock_guard lock(mutex_);
+    unusable_ = e.what();
+    abandoned_ = true;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
+    abandoned_ = true;
+  }
+}
+
+void PairRun::work(int worker) {
+  CaseJudge& judge = judge_of(judges_, worker, options_, subject_);
+  for (std::int64_t index; (index = take()) >= 0;) {
+    Case test_case = generate_case(options_, property_, index);
+    test_case.subject = subject_;
+    test_case.against = options_.against;
+    write_case(test_case, folder_.running(worker));
+    Record record;
+    record.index = index;
+    record.verdict = judge.judge(property_, test_case, /*traces=*/false);
+    record.classes = coverage_classes(test_case, config_of(test_case.model));
+    add(std::move(record), worker == 0);
+  }
+}
+
+std::int64_t PairRun::take() {
+  if (stopped() || abandoned_ || (limits_.seconds > 0 && seconds() >= limits_.seconds)) return -1;
+  const std::lock_guard lock(mutex_);
+  if (limits_.cases > 0 && next_ >= limits_.cases) return -1;
+  if (options_.stop_at_first_failure && next_ > first_failure_) return -1;
+  const std::int64_t index = next_;
+  next_ += options_.shards;
+  return index;
+}
+
+void PairRun::add(Record record, bool reports) {
+  Progress progress;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_failure(record.verdict.kind)) {
+      first_failure_ = std::min(first_failure_, record.index);
+      ++failures_;
+    }
+    records_.push_back(std::move(record));
+    progress.done = static_cast<std::int64_t>(records_.size());
+    progress.failures = failures_;
+  }
+  if (!reports || seconds_since(reported_) < 0.2) return;
+  reported_ = Clock::now();
+  progress.planned = limits_.cases / options_.shards;
+  report_(progress);
+}
+
+/// Other workers may have gone on past the first failure: their records would depend on the jobs.
+void PairRun::forget_after_first_failure() {
+  if (!options_.stop_at_first_failure) return;
+  std::erase_if(records_, [this](const Record& r) { return r.index > first_failure_; });
+}
+
+}  // namespace kvconform
