@@ -2,7 +2,9 @@
 // simpler case that fails in the same way is taken, until none does or the time is over.
 #include "properties/failure_study.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "properties/case_judge.h"
 #include "properties/generators/shrinkable_case.h"
@@ -12,10 +14,24 @@
 namespace kvconform {
 namespace {
 
+/// Is the difference more than rounding? Shrinking drifts towards cases in which a fault shows by a
+/// last bit only (one token, one weight near zero); those explain nothing to whoever reads them.
+bool is_clear(const Verdict& verdict) {
+  if (!verdict.first_difference) return true;
+  const double expected = verdict.first_difference->expected, seen = verdict.first_difference->seen;
+  const double larger = std::max(std::abs(expected), std::abs(seen));
+  return !(std::abs(expected - seen) <= 1e-3 * larger);  // not a number is clear, too
+}
+
 class Shrinker {
  public:
-  Shrinker(const Property& property, CaseJudge& judge, VerdictKind kind, const StudyLimits& limits)
-      : property_(property), judge_(judge), kind_(kind), limits_(limits) {}
+  Shrinker(const Property& property, CaseJudge& judge, const Verdict& failure,
+           const StudyLimits& limits)
+      : property_(property),
+        judge_(judge),
+        kind_(failure.kind),
+        clear_(is_clear(failure)),
+        limits_(limits) {}
 
   Case run(const Case& failing) {
     rc::Shrinkable<Case> smallest = shrinkable_case(failing);
@@ -41,7 +57,8 @@ class Shrinker {
 
   bool fails_alike(const Case& test_case) {
     try {
-      return judge_.judge(property_, test_case, false).kind == kind_;
+      const Verdict verdict = judge_.judge(property_, test_case, false);
+      return verdict.kind == kind_ && (!clear_ || is_clear(verdict));
     } catch (const Error&) {
       return false;  // the simplification was no valid case after all
     } catch (const SubjectUnusable&) {
@@ -60,6 +77,7 @@ class Shrinker {
   const Property& property_;
   CaseJudge& judge_;
   VerdictKind kind_;
+  bool clear_;  ///< the first failure was a clear one: so must the smallest be
   const StudyLimits& limits_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   int steps_ = 0, tried_ = 0;
@@ -91,7 +109,7 @@ FailureStudy study_failure(const Property& property, const Case& test_case, cons
     study.verdict.kind = VerdictKind::flaky;
     return study;
   }
-  study.smallest = Shrinker(property, judge, seen.kind, limits).run(test_case);
+  study.smallest = Shrinker(property, judge, seen, limits).run(test_case);
   const Verdict smallest = judge_with_traces(judge, property, study.smallest);
   if (smallest.kind !=
       seen.kind) {  // a flaky subject can shrink to a case that does not fail again
@@ -142,7 +160,8 @@ Case shrink_case(const Case& test_case, const ShrinkOptions& options) {
   const Case failing = now.failure->smallest;  // with the subjects filled in
   CaseJudge judge(failing.subject, failing.against, options.process);
   const StudyLimits limits{options.seconds, options.stop, options.on_step, options.process};
-  return Shrinker(find_property(failing.property), judge, now.verdict, limits).run(failing);
+  return Shrinker(find_property(failing.property), judge, now.failure->verdict, limits)
+      .run(failing);
 }
 
 }  // namespace kvconform
