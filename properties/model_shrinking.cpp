@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "properties/generators/model_generator.h"
 #include "properties/shrinking.h"
 #include "reference/error.h"
 #include "reference/layer_plan.h"
@@ -163,12 +164,13 @@ class ModelSimplifier {
       set("intermediate_size", json(std::vector<int>(config_["intermediate_size"].size(), 4)));
     }
     down("intermediate_size", 4);
-    for (const char* name : {"hidden_size_per_layer_input", "altup_num_inputs", "laurel_rank",
-                             "num_experts", "top_k_experts", "moe_intermediate_size"}) {
+    for (const char* name : {"altup_num_inputs", "laurel_rank", "num_experts", "top_k_experts",
+                             "moe_intermediate_size"}) {
       down(name, 1);
     }
-    down("head_dim", 2);
-    down("global_head_dim", 2);
+    down("hidden_size_per_layer_input", kLeastNormed);
+    down("head_dim", kLeastNormed + 1);  // even
+    down("global_head_dim", kLeastNormed + 1);
     down("sliding_window", 1);
     vocabulary();
   }

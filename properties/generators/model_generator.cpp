@@ -13,10 +13,6 @@ using Types = std::vector<std::string>;
 const std::string kSliding = "sliding_attention";
 const std::string kFull = "full_attention";
 
-/// A norm over one or two numbers is nearly their sign: such models are honest, but so often within
-/// the noise of another answer that they would decide little.
-constexpr int kLeastNormed = 3;
-
 struct Bounds {
   int least_layers, most_layers, most_heads_width, most_hidden, most_vocab;
 };

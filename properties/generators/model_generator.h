@@ -9,6 +9,10 @@
 
 namespace kvconform {
 
+/// A norm over one or two numbers is nearly their sign: such models are honest, but so often within
+/// the noise of another answer that they would decide little. Neither drawn nor shrunk to.
+inline constexpr int kLeastNormed = 3;
+
 /// What a property wants of its models beyond a valid draw.
 struct ModelWishes {
   bool consumers = false;     ///< at least one layer reads another's keys and values

@@ -200,8 +200,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadManner{"error-of-no-kind", "has the field \"kind\" with \"sad\""},
         BadManner{"no-model", "its reply to load lacks the field \"model\""},
         BadManner{"model-is-a-list", "its reply to load has the field \"model\" with [1]"}),
-    [](const auto& info) {
-      std::string name = info.param.manner;
+    [](const auto& at) {
+      std::string name = at.param.manner;
       std::replace(name.begin(), name.end(), '-', '_');
       return name;
     });
