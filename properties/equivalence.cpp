@@ -242,6 +242,12 @@ Verdict guarded(const Case& test_case, const Judgement& judgement,
   if (!missing.empty()) {
     return {VerdictKind::not_applicable, "the subject lacks " + missing, std::nullopt, 0, ""};
   }
+  const bool caches = std::any_of(test_case.calls.begin(), test_case.calls.end(),
+                                  [](const Call& c) { return c.kind == Call::Kind::open; });
+  if (config.bidirectional_all && caches) {
+    return {VerdictKind::not_applicable,
+            "the model has no cache: use_bidirectional_attention is \"all\"", std::nullopt, 0, ""};
+  }
   try {
     return body(config);
   } catch (const SubjectRefusal& e) {
