@@ -148,6 +148,16 @@ TEST(BadCall, values_that_an_option_does_not_take_are_refused) {
   expect_refused({"check", "--resume"}, "KV4003", "--report");
 }
 
+TEST(BadCall, an_output_never_replaces_a_device_or_what_is_read) {
+  const std::string model = (kOracle / "gemma3n-base").string();
+  for (const std::string& file :
+       {std::string("/dev/null"), std::string(), model + "/new.safetensors", model + "/config.json",
+        std::string("/no/such/folder/a")})
+    expect_refused({"score", model, "--tokens", "1", "--save", file}, "KV4014", "--save");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  expect_refused({"check", "--report", ""}, "KV4003", "--report");
+}
+
 TEST(BadCall, what_this_version_does_not_have_is_refused_and_never_ignored) {
   for (const char* subject : {"plugin:x.so", "cuda", "transformers", "mlx-lm"})
     expect_refused({"check", "--subject", subject}, "KV4006", "not available in this version");

@@ -168,6 +168,7 @@ Action add_check(CLI::App& app) {
   app.add_option("--known-failures", options->known_failures, "ledger of known failures")
       ->type_name("FILE");
   app.add_option("--report", options->report, "write the report into this new or empty folder")
+      ->check([](const std::string& folder) { return folder.empty() ? "name a folder" : ""; })
       ->type_name("DIR");
   app.add_flag("--resume", options->run.resume, "go on with the interrupted run in --report");
   return [options] { return check(*options); };

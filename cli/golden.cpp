@@ -50,6 +50,7 @@ ExitCode verify(const std::string& filter) {
     if (result.status != GoldenStatus::same) print("{}\n", result.message);
   }
   print("{} goldens, {} with the approved bits\n", results.size(), same);
+  if (results.empty() && !filter.empty()) find_recipe(filter);  // throws: there is none
   if (results.empty()) return ExitCode::nothing_compared;
   if (failed > 0) return ExitCode::subject_broke;
   return same == results.size() ? ExitCode::conforms : ExitCode::violated;

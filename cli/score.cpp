@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "cli/input.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
+#include "cli/output_file.h"
 #include "cli/processors.h"
 #include "cli/subjects.h"
 #include "cli/words.h"
@@ -29,7 +31,8 @@ namespace kvconform::cli {
 namespace {
 
 struct Options {
-  std::string folder, tokens, tokens_file, save, subject = "reference";
+  std::string folder, tokens, tokens_file, subject = "reference";
+  std::optional<std::string> save;
   int top = 5;
 };
 
@@ -113,12 +116,14 @@ void save(const Logits& logits, const std::filesystem::path& file) {
 
 ExitCode run(const Options& options) {
   require_available(options.subject);
+  const std::filesystem::path target =
+      options.save ? output_file(*options.save, "--save", options.folder) : "";
   const std::vector<int> tokens = prompt_of(options);
   const CheckpointPtr checkpoint = Checkpoint::open(options.folder);
   require_in_vocabulary(tokens, checkpoint->config().vocab_size);
   const Logits logits = score(options, checkpoint, tokens);
   print_scores(logits, options);
-  if (!options.save.empty()) save(logits, options.save);
+  if (options.save) save(logits, target);
   return ExitCode::conforms;
 }
 

@@ -2,11 +2,13 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/output_file.h"
 #include "cli/subjects.h"
 #include "properties/replay.h"
 #include "properties/reports/report.h"
@@ -15,14 +17,16 @@ namespace kvconform::cli {
 namespace {
 
 struct Options {
-  std::string file, output;
+  std::string file;
+  std::optional<std::string> output;
   ShrinkOptions shrink;
 };
 
 // "failures/a.json" becomes "failures/a.shrunk.json".
-std::filesystem::path output_file(const Options& options) {
-  if (!options.output.empty()) return options.output;
-  return std::filesystem::path(options.file).replace_extension(".shrunk.json");
+std::filesystem::path target_of(const Options& options) {
+  const std::filesystem::path beside =
+      std::filesystem::path(options.file).replace_extension(".shrunk.json");
+  return output_file(options.output.value_or(beside.string()), "--output", options.file);
 }
 
 RunSummary summary_of(const PropertyResult& result) {
@@ -37,6 +41,7 @@ ExitCode shrink(Options& options) {
   for (const std::string& subject : {how.subject, how.against}) require_available(subject);
   const Case given = read_case(options.file);
   require_available(given.subject);
+  const std::filesystem::path target = target_of(options);
   how.stop = &stop_on_interrupt();
   how.on_step = [](const Case&, int steps, int tried) {
     if (is_terminal(Stream::error))
@@ -50,8 +55,8 @@ ExitCode shrink(Options& options) {
     print("{}: {}; nothing to make smaller\n", options.file, to_string(result.verdict));
     return code;
   }
-  write_case(smallest, output_file(options));
-  print("{}smallest case: {}\n", failure_text(result), output_file(options).string());
+  write_case(smallest, target);
+  print("{}smallest case: {}\n", failure_text(result), target.string());
   return *how.stop ? ExitCode::interrupted : code;
 }
 

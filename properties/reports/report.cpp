@@ -201,6 +201,7 @@ json summary_json(const RunSummary& summary) {
     coverage[name] = {{"met", entry.met}, {"required", entry.required}};
   }
   const double minutes = summary.seconds / 60;
+  const bool ended = summary.complete || summary.interrupted;  // a killed run has no exit code
   return {{"commit", summary.commit.empty() ? json(nullptr) : json(summary.commit)},
           {"seed", summary.seed},
           {"size", to_string(summary.size)},
@@ -215,7 +216,7 @@ json summary_json(const RunSummary& summary) {
           {"coverage", std::move(coverage)},
           {"coverage_judged", summary.coverage_judged},
           {"environment", summary.environment},
-          {"exit_code", exit_code(summary)}};
+          {"exit_code", ended ? json(exit_code(summary)) : json(nullptr)}};
 }
 
 void write_report(const RunSummary& summary, const Path& folder) {
