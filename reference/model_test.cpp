@@ -195,9 +195,10 @@ TEST_P(BothFamilies, OnlyDifferencesOfPositionsMatter) {
   double largest = 0;
   for (std::size_t i = 0; i < near.values.size(); ++i)
     largest = std::max(largest, std::abs(near.values[i] - far.values[i]));
-  // An angle of up to 319 radians is off by 319·2^-53 = 4e-14 relative to one turn; measured: below
-  // 1e-10 for both families, and above 1 with the keys rotated one position late.
-  EXPECT_LT(largest, 1e-9);
+  // Angles near 319 radians are off by 319·2^-53 = 4e-14. Measured: 6.0e-14 and 3.9e-14, and 9.4
+  // and 9.6 with the keys rotated one position late. The bound leaves a factor of 15 for other
+  // weights.
+  EXPECT_LT(largest, 1e-12);
 }
 
 INSTANTIATE_TEST_SUITE_P(Model, BothFamilies, testing::Values(Family::gemma3n, Family::gemma4),
