@@ -97,15 +97,9 @@ class FarPositions : public GeneratedProperty {
       return run_calls(judgement.subject, model.id(), calls, config.vocab_size, trace);
     };
     const Transcript expected = run(near), seen = run(test_case.calls);
-    const std::vector<TokenHistory> far = longest_histories(test_case.calls);
+    const SamePlace place(expected, test_case.calls, true);
     TranscriptComparison comparison = comparison_within(
-        test_case, judgement, config, [&](const At& at) -> std::optional<Expected> {
-          for (const CallRecord& record : expected) {
-            if (record.call != at.record.call) continue;
-            return Expected{&record.output, at.index, longest(far, at.span.history)};
-          }
-          return std::nullopt;
-        });
+        test_case, judgement, config, [&](const At& at) { return place.find(at); });
     comparison.bits = false;  // the angles are others
     Verdict verdict = comparison.judge(seen);
     if (verdict.kind == VerdictKind::differs) {
@@ -116,14 +110,6 @@ class FarPositions : public GeneratedProperty {
           "angles in low precision, or a mask that counts from 0";
     }
     return verdict;
-  }
-
-  static const TokenHistory* longest(const std::vector<TokenHistory>& all,
-                                     const TokenHistory& history) {
-    for (const TokenHistory& h : all) {
-      if (history.is_prefix_of(h)) return &h;
-    }
-    return &history;
   }
 };
 
