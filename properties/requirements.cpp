@@ -19,7 +19,9 @@ struct Course {
   int longest = 0;        ///< length that any row reaches
   int longest_chunk = 0;  ///< tokens of one row in one call
   int margin = 0;
+  int last_start = 0;  ///< the furthest position at which a session begins
   bool crossed_in_decode = false, chunk_over_window = false, chunk_after_decode = false;
+  bool wrapped_in_batch = false, empty_row = false, diverged = false, restored_wrapped = false;
 };
 
 class CourseReader {
@@ -37,6 +39,11 @@ class CourseReader {
     bool decoded = false;
   };
 
+  struct Twin {
+    int copy = 0, original = 0;
+    bool copy_fed = false, original_fed = false;
+  };
+
   void need(const char* capability) { course_.capabilities.insert(capability); }
 
   void follow(const Call& call) {
@@ -49,6 +56,7 @@ class CourseReader {
         if (call.batch > 1) need("batch");
         if (call.start != 0) need("start");
         rows.assign(call.batch, {});
+        course_.last_start = std::max(course_.last_start, call.start);
         return;
       case Call::Kind::extend:
         return follow_extend(call, rows);
@@ -57,6 +65,7 @@ class CourseReader {
       case Call::Kind::fork:
         need("fork");
         rows = sessions_[call.from];
+        twins_.push_back({call.session, call.from});
         return;
       case Call::Kind::reorder:
         return follow_reorder(call, rows);
@@ -66,6 +75,9 @@ class CourseReader {
         return;
       case Call::Kind::restore:
         rows = saved_[call.from];
+        for (const Row& row : rows) {
+          if (window_ > 0 && row.mark > window_) course_.restored_wrapped = true;
+        }
         return;
       case Call::Kind::close:
         return;
@@ -91,6 +103,10 @@ class CourseReader {
 
   void follow_extend(const Call& call, std::vector<Row>& rows) {
     const std::size_t known = std::min(rows.size(), call.tokens.size());
+    int fed = 0;
+    for (const auto& row : call.tokens) fed += !row.empty();
+    if (fed > 0 && fed < static_cast<int>(call.tokens.size())) course_.empty_row = true;
+    if (fed > 0) note_fed(call.session);
     for (std::size_t r = 0; r < known; ++r) {
       const int count = static_cast<int>(call.tokens[r].size());
       if (call.tokens[r].size() != call.tokens[0].size() || rows[r].length != rows[0].length) {
@@ -100,10 +116,22 @@ class CourseReader {
       if (rows[r].decoded && count > 1) course_.chunk_after_decode = true;
       if (count == 1 && rows[r].length > 0) rows[r].decoded = true;
       note(rows[r].length, count);
+      if (known > 1 && window_ > 0 && rows[r].length + count > window_) {
+        course_.wrapped_in_batch = true;
+      }
     }
     for (std::size_t r = 0; r < known; ++r) {
       rows[r].length += static_cast<int>(call.tokens[r].size());
       rows[r].mark = std::max(rows[r].mark, rows[r].length);
+    }
+  }
+
+  /// Copy and original both go on.
+  void note_fed(int session) {
+    for (Twin& twin : twins_) {
+      twin.copy_fed |= twin.copy == session;
+      twin.original_fed |= twin.original == session;
+      course_.diverged |= twin.copy_fed && twin.original_fed;
     }
   }
 
@@ -132,6 +160,7 @@ class CourseReader {
   int window_;
   Course course_;
   std::map<int, std::vector<Row>> sessions_, saved_;
+  std::vector<Twin> twins_;
 };
 
 int window_of(const ModelConfig& config) {
@@ -158,7 +187,13 @@ const std::vector<std::string>& class_names() {
                                                  "heads 6 over 2 or 3",
                                                  "soft cap",
                                                  "rewind",
-                                                 "fork, reorder or save"};
+                                                 "fork, reorder or save",
+                                                 "rewind past the wrap",
+                                                 "window wrapped in a batch",
+                                                 "batch with an empty row",
+                                                 "fork, then both go on",
+                                                 "restore after the wrap",
+                                                 "far position"};
   return names;
 }
 
@@ -212,6 +247,12 @@ std::set<std::string> coverage_classes(const Case& test_case, const ModelConfig&
   add(config.final_logit_softcapping.has_value(), "soft cap");
   add(has("rewind"), "rewind");
   add(has("fork") || has("reorder") || has("save"), "fork, reorder or save");
+  add(course.margin > 0, "rewind past the wrap");
+  add(course.wrapped_in_batch, "window wrapped in a batch");
+  add(course.empty_row, "batch with an empty row");
+  add(course.diverged, "fork, then both go on");
+  add(course.restored_wrapped, "restore after the wrap");
+  add(course.last_start > 240, "far position");
   const auto family_class = [&](bool met, const char* name) {
     if (met) classes.insert(name);
   };
