@@ -61,7 +61,7 @@ std::vector<Planted> arithmetic_faults() {
         site::attention(site::full)}},
       {key_heads_by_modulo,
        {"key-heads-by-modulo", "llama.cpp #25315",
-        "query head j reads key head j modulo their number", kR, "agreement",
+        "query head j reads key head j modulo their number", kR, "equal-configurations",
         site::attention(site::any)}},
       {key_heads_by_modulo_in_decode,
        {"key-heads-by-modulo-in-decode", "llama.cpp #25315",

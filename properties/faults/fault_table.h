@@ -71,6 +71,10 @@ inline FaultSite attention(bool (*acts_on)(const LayerPlan&)) {
 inline FaultSite output(bool (*acts_on)(const LayerPlan&) = any) {
   return {"output", acts_on};
 }
+/// What a cache is said to hold for a layer.
+inline FaultSite cache(bool (*acts_on)(const LayerPlan&)) {
+  return {"cache", acts_on};
+}
 inline FaultSite of(const char* part) {
   return {part, nullptr};
 }

@@ -14,8 +14,8 @@ namespace kvconform {
 
 /// The place in the model where a fault shows first: a part of the trace, and which layers have it.
 struct FaultSite {
-  std::string part;  ///< attention, output, embedding, per_layer_inputs, final_norm, logits; empty:
-                     ///< the fault is none of arithmetic (sessions, refusals, reports)
+  std::string part;  ///< attention, output, embedding, per_layer_inputs, final_norm, logits, cache;
+                     ///< empty: the fault is none of arithmetic (sessions, refusals, reports)
   bool (*acts_on)(const LayerPlan& layer) = nullptr;  ///< for parts of a layer
 };
 

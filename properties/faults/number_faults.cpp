@@ -84,7 +84,7 @@ std::vector<Planted> number_faults() {
           {shared_projection_normed_for_values,
            {"shared-projection-normed-for-values", "ik_llama.cpp #1592",
             "where values come from the key projection they are taken after its norm and rotation",
-            kC16, "agreement", site::attention(site::shared_projection)}},
+            kC16, "equal-configurations", site::attention(site::shared_projection)}},
           {kept_in_float16,
            {"kept-in-float16", "ik_llama.cpp #1205, llama.cpp #23693",
             "the cache keeps float16, the path without one does not", kC16, "cache-independence",

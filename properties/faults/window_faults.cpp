@@ -16,7 +16,7 @@ std::vector<Planted> window_faults() {
   return {
       {window_one_too_wide,
        {"window-one-too-wide", "transformers #29623, vLLM #3385, Megatron-Bridge #2656",
-        "sliding layers see W keys and themselves", kC05, "agreement",
+        "sliding layers see W keys and themselves", kC05, "window-reach",
         site::attention(site::sliding)}},
       {window_one_too_narrow,
        {"window-one-too-narrow", "TensorRT-LLM #5564",
