@@ -69,6 +69,18 @@ TEST(Generators, EveryHardClassIsReachedOften) {
   for (const auto& [name, count] : met) EXPECT_TRUE(all_coverage_classes().count(name)) << name;
 }
 
+TEST(Generators, ASubjectIsAskedForTheHardClassesItCanMeet) {
+  SubjectInfo info;
+  info.families = {"gemma4_text"};
+  info.capabilities = {"cache", "rewind"};
+  EXPECT_TRUE(can_meet("gemma4: rewind", info));
+  EXPECT_FALSE(can_meet("gemma3n: rewind", info));
+  EXPECT_FALSE(can_meet("gemma4: fork, then both go on", info));
+  EXPECT_FALSE(can_meet("gemma4: rewind past the wrap", info)) << "it has no margin";
+  info.margin = 8;
+  EXPECT_TRUE(can_meet("gemma4: rewind past the wrap", info));
+}
+
 TEST(Shrinking, EverySimplificationIsValidAndAnotherCase) {
   for (const auto& property : all_properties()) {
     for (int i = 0; i < 4; ++i) {
