@@ -190,6 +190,33 @@ TEST(Golden, list_names_goldens_and_verify_accepts_what_is_approved) {
   succeed({"golden", "verify"});
 }
 
+TEST(Faults, each_fault_is_listed_and_a_matrix_is_written_for_people_and_for_programs) {
+  EXPECT_NE(line_with(succeed({"faults", "--list"}).out, "own-keys-without-cache"), "");
+  const TemporaryFolder folder;
+  const std::string report = (folder / "report").string();
+  const std::string text =
+      succeed({"faults", "--size", "smoke", "--fault", "own-keys-without-cache", "--fault",
+               "dead-tensors-required", "--report", report})
+          .out;
+  EXPECT_NE(line_with(text, "2 of 2 faults caught"), "") << text;
+  std::ifstream file(folder / "report/faults.json");
+  const nlohmann::json matrix = nlohmann::json::parse(file);
+  ASSERT_EQ(matrix.at("results").size(), 2u);
+  const nlohmann::json& first = matrix.at("results").at(0);
+  EXPECT_EQ(first.at("catches").at(0).at("property"), "cache-independence");
+  EXPECT_EQ(first.at("pinned"), true);
+  EXPECT_EQ(matrix.at("results").at(1).at("pinned"), nullptr);  // acts nowhere in the model
+  EXPECT_TRUE(fs::exists(folder / "report/faults.md"));
+}
+
+TEST(Faults, a_fault_that_nobody_catches_is_exit_code_1) {
+  // It takes dozens of cases to show; one is not enough.
+  const Outcome outcome = run_program(
+      {"faults", "--fault", "prefix-found-by-short-hash", "--size", "smoke", "--cases", "1"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
+  EXPECT_NE(line_with(outcome.out, "missed"), "") << outcome.out;
+}
+
 TEST(Output, a_full_disk_is_exit_code_5_and_a_reader_that_went_away_is_none) {
   EXPECT_EQ(run_shell("{} doctor >/dev/full 2>/dev/null"), 5);
   EXPECT_EQ(run_shell("bash -c 'set -o pipefail; {} check --list | true'"), 0);

@@ -12,6 +12,16 @@ const std::vector<std::unique_ptr<Property>>& all_properties() {
     list.push_back(dead_tensors());
     list.push_back(window_reach());
     list.push_back(agreement());
+    list.push_back(batch_rows());
+    list.push_back(rollback());
+    list.push_back(fork_and_reorder());
+    list.push_back(save_and_restore());
+    list.push_back(history_independence());
+    list.push_back(determinism());
+    list.push_back(greedy_speculation());
+    list.push_back(memory_accounting());
+    list.push_back(errors_not_silence());
+    list.push_back(far_positions());
     return list;
   }();
   return properties;

@@ -18,18 +18,23 @@ namespace kvconform {
 class LoadedModel {
  public:
   LoadedModel(Subject& subject, const ModelSource& source)
-      : subject_(subject), id_(subject.load(source)) {}
+      : subject_(subject), source_(source), id_(subject.load(source)) {}
   ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
 
   Subject& subject() const { return subject_; }
+  const ModelSource& source() const { return source_; }
   Subject::ModelId id() const { return id_; }
 
  private:
   Subject& subject_;
+  const ModelSource& source_;
   Subject::ModelId id_;
 };
+
+/// Puts the positions of `more`, traces included, behind those of `all`.
+void append(Output& all, const Output& more);
 
 /// What a model gives for the tokens of one row alone, every position.
 using Ask = std::function<Output(const LoadedModel&, const TokenHistory&, bool trace)>;
@@ -38,13 +43,25 @@ Output ask_score(const LoadedModel& model, const TokenHistory& history, bool tra
 Output ask_one_shot(const LoadedModel& model, const TokenHistory& history, bool trace);
 Output ask_token_by_token(const LoadedModel& model, const TokenHistory& history, bool trace);
 
+/// The row alone in a session of its own, in the chunks in which its tokens came, never having
+/// taken those that were dropped: what batches, copies, rewinds and files must not change.
+Output ask_same_chunks(const LoadedModel& model, const TokenHistory& history, bool trace);
+/// The same, in a model loaded for nothing else.
+Output ask_same_chunks_on_fresh_load(const LoadedModel& model, const TokenHistory& history,
+                                     bool trace);
+
 struct Equivalence {
   Ask ask;
   /// Hold the subject against `judgement.against` by budget, instead of against itself.
   bool against_other = false;
+  /// What happens between oracle and calls; without it the oracle is asked last.
+  std::function<void()> between = {};
 };
 
 Verdict judge_equivalence(const Case& test_case, Judgement& judgement, const Equivalence& how);
+
+/// Traces are asked for, and the subject has them.
+bool wants_traces(const Judgement& judgement);
 
 /// Runs `body` and turns what a subject can do to it (refuse, break, lack a capability) into
 /// verdicts.

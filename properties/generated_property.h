@@ -4,6 +4,7 @@
 #include "properties/generators/call_generator.h"
 #include "properties/generators/case_generator.h"
 #include "properties/generators/model_generator.h"
+#include "properties/generators/session_life.h"
 #include "properties/property.h"
 
 namespace kvconform {

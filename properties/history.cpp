@@ -18,84 +18,23 @@ namespace {
       "correct the calls of the case, or generate it anew");
 }
 
-/// Sessions of the subject behind the numbers of the case, and the files of saved ones.
-class Sessions {
- public:
-  Sessions(Subject& subject, Subject::ModelId model) : subject_(subject), model_(model) {}
-
-  Output run(const Call& call, bool trace) {
-    switch (call.kind) {
-      case Call::Kind::score:
-        return subject_.score(model_, call.tokens, trace);
-      case Call::Kind::open:
-        open_[call.session] = subject_.open(model_, call.batch, call.capacity, call.start);
-        break;
-      case Call::Kind::extend:
-        return subject_.extend(at(call), call.tokens, trace);
-      case Call::Kind::rewind:
-        subject_.rewind(at(call), call.numbers);
-        break;
-      case Call::Kind::fork:
-        open_[call.session] = subject_.fork(open_.at(call.from));
-        break;
-      case Call::Kind::reorder:
-        subject_.reorder(at(call), call.numbers);
-        break;
-      case Call::Kind::save:
-        subject_.save(at(call), file(call.session));
-        break;
-      case Call::Kind::restore:
-        open_[call.session] = subject_.restore(model_, file(call.from));
-        break;
-      case Call::Kind::close:
-        subject_.close(at(call));
-        break;
-    }
-    return {};
-  }
-
- private:
-  Subject::SessionId at(const Call& call) const { return open_.at(call.session); }
-
-  std::filesystem::path file(int session) {
-    if (!folder_) folder_ = std::make_unique<TemporaryFolder>("kvconform-saved");
-    return folder_->path() / fmt::format("session-{}", session);
-  }
-
-  Subject& subject_;
-  Subject::ModelId model_;
-  std::map<int, Subject::SessionId> open_;
-  std::unique_ptr<TemporaryFolder> folder_;
-};
-
-void check_shape(const CallRecord& record, int vocab_size, bool trace) {
-  int positions = 0;
-  for (const RowSpan& span : record.rows) positions += span.count();
-  const Logits& logits = record.output.logits;
-  if (logits.positions != positions || (positions > 0 && logits.vocab != vocab_size) ||
-      logits.values.size() != std::size_t(positions) * vocab_size) {
-    throw SubjectBroken(
-        fmt::format("call {}: logits of shape [{}, {}] with {} numbers, not [{}, {}]", record.call,
-                    logits.positions, logits.vocab, logits.values.size(), positions, vocab_size));
-  }
-  if (!trace) return;
-  for (const TraceArray& array : record.output.trace) {
-    std::int64_t count = 1;
-    for (std::int64_t axis : array.shape) count *= axis;
-    if (array.shape.empty() || array.shape[0] != positions ||
-        count != static_cast<std::int64_t>(array.values.size())) {
-      throw SubjectBroken(
-          fmt::format("call {}: trace {} has not one entry for each of {} positions", record.call,
-                      array.name, positions));
-    }
-  }
-}
-
 }  // namespace
 
 bool TokenHistory::is_prefix_of(const TokenHistory& other) const {
   return start == other.start && tokens.size() <= other.tokens.size() &&
          std::equal(tokens.begin(), tokens.end(), other.tokens.begin());
+}
+
+void TokenHistory::take(const std::vector<int>& more) {
+  if (more.empty()) return;
+  tokens.insert(tokens.end(), more.begin(), more.end());
+  ends.push_back(static_cast<int>(tokens.size()));
+}
+
+void TokenHistory::cut(int length) {
+  tokens.resize(length);
+  while (!ends.empty() && ends.back() >= length) ends.pop_back();
+  if (length > 0) ends.push_back(length);
 }
 
 RowLedger::Rows& RowLedger::session(int number) {
@@ -108,7 +47,9 @@ std::vector<RowSpan> RowLedger::apply(const Call& call) {
   switch (call.kind) {
     case Call::Kind::score:
       for (std::size_t r = 0; r < call.tokens.size(); ++r) {
-        spans.push_back({static_cast<int>(r), {call.tokens[r], 0}, 0});
+        TokenHistory history;
+        history.take(call.tokens[r]);
+        spans.push_back({static_cast<int>(r), std::move(history), 0});
       }
       break;
     case Call::Kind::open:
@@ -117,9 +58,8 @@ std::vector<RowSpan> RowLedger::apply(const Call& call) {
     case Call::Kind::extend:
       if (call.tokens.size() != rows.size()) senseless(call, "wrong number of rows");
       for (std::size_t r = 0; r < rows.size(); ++r) {
-        std::vector<int>& tokens = rows[r].tokens;
-        const int first = static_cast<int>(tokens.size());
-        tokens.insert(tokens.end(), call.tokens[r].begin(), call.tokens[r].end());
+        const int first = static_cast<int>(rows[r].tokens.size());
+        rows[r].take(call.tokens[r]);
         spans.push_back({static_cast<int>(r), rows[r], first});
       }
       break;
@@ -130,7 +70,7 @@ std::vector<RowSpan> RowLedger::apply(const Call& call) {
         if (length < 0 || length > static_cast<int>(rows[r].tokens.size())) {
           senseless(call, fmt::format("row {} cannot become {} long", r, length));
         }
-        rows[r].tokens.resize(length);
+        rows[r].cut(length);
       }
       break;
     case Call::Kind::reorder: {
@@ -161,13 +101,76 @@ std::vector<RowSpan> RowLedger::apply(const Call& call) {
   return spans;
 }
 
+void check_shape(const CallRecord& record, int vocab_size, bool trace) {
+  int positions = 0;
+  for (const RowSpan& span : record.rows) positions += span.count();
+  const Logits& logits = record.output.logits;
+  if (logits.positions != positions || (positions > 0 && logits.vocab != vocab_size) ||
+      logits.values.size() != std::size_t(positions) * vocab_size) {
+    throw SubjectBroken(
+        fmt::format("call {}: logits of shape [{}, {}] with {} numbers, not [{}, {}]", record.call,
+                    logits.positions, logits.vocab, logits.values.size(), positions, vocab_size));
+  }
+  if (!trace) return;
+  for (const TraceArray& array : record.output.trace) {
+    std::int64_t count = 1;
+    for (std::int64_t axis : array.shape) count *= axis;
+    if (array.shape.empty() || array.shape[0] != positions ||
+        count != static_cast<std::int64_t>(array.values.size())) {
+      throw SubjectBroken(
+          fmt::format("call {}: trace {} has not one entry for each of {} positions", record.call,
+                      array.name, positions));
+    }
+  }
+}
+
+CallRunner::CallRunner(Subject& subject, Subject::ModelId model)
+    : subject_(subject), model_(model) {}
+CallRunner::~CallRunner() = default;
+
+Output CallRunner::run(const Call& call, bool trace) {
+  switch (call.kind) {
+    case Call::Kind::score:
+      return subject_.score(model_, call.tokens, trace);
+    case Call::Kind::open:
+      open_[call.session] = subject_.open(model_, call.batch, call.capacity, call.start);
+      break;
+    case Call::Kind::extend:
+      return subject_.extend(id(call.session), call.tokens, trace);
+    case Call::Kind::rewind:
+      subject_.rewind(id(call.session), call.numbers);
+      break;
+    case Call::Kind::fork:
+      open_[call.session] = subject_.fork(id(call.from));
+      break;
+    case Call::Kind::reorder:
+      subject_.reorder(id(call.session), call.numbers);
+      break;
+    case Call::Kind::save:
+      subject_.save(id(call.session), file(call.session));
+      break;
+    case Call::Kind::restore:
+      open_[call.session] = subject_.restore(model_, file(call.from));
+      break;
+    case Call::Kind::close:
+      subject_.close(id(call.session));
+      break;
+  }
+  return {};
+}
+
+std::filesystem::path CallRunner::file(int session) {
+  if (!folder_) folder_ = std::make_unique<TemporaryFolder>("kvconform-saved");
+  return folder_->path() / fmt::format("session-{}", session);
+}
+
 Transcript run_calls(Subject& subject, Subject::ModelId model, const std::vector<Call>& calls,
                      int vocab_size, bool trace) {
-  Sessions sessions(subject, model);
+  CallRunner runner(subject, model);
   RowLedger ledger;
   Transcript transcript;
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    Output output = sessions.run(calls[i], trace);
+    Output output = runner.run(calls[i], trace);
     std::vector<RowSpan> rows = ledger.apply(calls[i]);
     if (calls[i].kind != Call::Kind::score && calls[i].kind != Call::Kind::extend) continue;
     transcript.push_back({static_cast<int>(i), std::move(rows), std::move(output)});

@@ -8,7 +8,9 @@
 //     for (const RowSpan& span : record.rows) …  // span.tokens[span.first…] are the new positions
 #pragma once
 
+#include <filesystem>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "properties/case.h"
@@ -20,7 +22,13 @@ namespace kvconform {
 struct TokenHistory {
   std::vector<int> tokens;
   int start = 0;
-  bool operator==(const TokenHistory&) const = default;
+  std::vector<int> ends =
+      {};  ///< lengths at which a call ended: how the tokens came, not what they are
+  bool operator==(const TokenHistory& other) const {
+    return start == other.start && tokens == other.tokens;
+  }
+  void take(const std::vector<int>& more);
+  void cut(int length);
   bool is_prefix_of(const TokenHistory& other) const;
 };
 
@@ -52,6 +60,32 @@ struct CallRecord {
   Output output;
 };
 using Transcript = std::vector<CallRecord>;
+
+/// Throws SubjectBroken if an answer has not the promised shape.
+void check_shape(const CallRecord& record, int vocab_size, bool trace);
+
+class TemporaryFolder;
+
+/// Hands calls to a subject: knows the sessions behind the numbers of a case, and the files of the
+/// saved ones.
+class CallRunner {
+ public:
+  CallRunner(Subject& subject, Subject::ModelId model);
+  ~CallRunner();
+  CallRunner(const CallRunner&) = delete;
+  CallRunner& operator=(const CallRunner&) = delete;
+
+  Output run(const Call& call, bool trace);  ///< an empty output for calls that give no logits
+  Subject::SessionId id(int session) const { return open_.at(session); }
+
+ private:
+  std::filesystem::path file(int session);
+
+  Subject& subject_;
+  Subject::ModelId model_;
+  std::map<int, Subject::SessionId> open_;
+  std::unique_ptr<TemporaryFolder> folder_;
+};
 
 /// Runs the calls. Throws SubjectBroken if an answer has not the promised shape, and whatever the
 /// subject throws.

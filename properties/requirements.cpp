@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "properties/generators/session_life.h"
 #include "properties/history.h"
 #include "reference/layer_plan.h"
 
@@ -19,7 +20,9 @@ struct Course {
   int longest = 0;        ///< length that any row reaches
   int longest_chunk = 0;  ///< tokens of one row in one call
   int margin = 0;
+  int last_start = 0;  ///< the furthest position at which a session begins
   bool crossed_in_decode = false, chunk_over_window = false, chunk_after_decode = false;
+  bool wrapped_in_batch = false, empty_row = false, diverged = false, restored_wrapped = false;
 };
 
 class CourseReader {
@@ -37,6 +40,11 @@ class CourseReader {
     bool decoded = false;
   };
 
+  struct Twin {
+    int copy = 0, original = 0;
+    bool copy_fed = false, original_fed = false;
+  };
+
   void need(const char* capability) { course_.capabilities.insert(capability); }
 
   void follow(const Call& call) {
@@ -49,6 +57,7 @@ class CourseReader {
         if (call.batch > 1) need("batch");
         if (call.start != 0) need("start");
         rows.assign(call.batch, {});
+        course_.last_start = std::max(course_.last_start, call.start);
         return;
       case Call::Kind::extend:
         return follow_extend(call, rows);
@@ -57,6 +66,7 @@ class CourseReader {
       case Call::Kind::fork:
         need("fork");
         rows = sessions_[call.from];
+        twins_.push_back({call.session, call.from});
         return;
       case Call::Kind::reorder:
         return follow_reorder(call, rows);
@@ -66,6 +76,9 @@ class CourseReader {
         return;
       case Call::Kind::restore:
         rows = saved_[call.from];
+        for (const Row& row : rows) {
+          if (window_ > 0 && row.mark > window_) course_.restored_wrapped = true;
+        }
         return;
       case Call::Kind::close:
         return;
@@ -91,6 +104,10 @@ class CourseReader {
 
   void follow_extend(const Call& call, std::vector<Row>& rows) {
     const std::size_t known = std::min(rows.size(), call.tokens.size());
+    int fed = 0;
+    for (const auto& row : call.tokens) fed += !row.empty();
+    if (fed > 0 && fed < static_cast<int>(call.tokens.size())) course_.empty_row = true;
+    if (fed > 0) note_fed(call.session);
     for (std::size_t r = 0; r < known; ++r) {
       const int count = static_cast<int>(call.tokens[r].size());
       if (call.tokens[r].size() != call.tokens[0].size() || rows[r].length != rows[0].length) {
@@ -100,10 +117,22 @@ class CourseReader {
       if (rows[r].decoded && count > 1) course_.chunk_after_decode = true;
       if (count == 1 && rows[r].length > 0) rows[r].decoded = true;
       note(rows[r].length, count);
+      if (known > 1 && window_ > 0 && rows[r].length + count > window_) {
+        course_.wrapped_in_batch = true;
+      }
     }
     for (std::size_t r = 0; r < known; ++r) {
       rows[r].length += static_cast<int>(call.tokens[r].size());
       rows[r].mark = std::max(rows[r].mark, rows[r].length);
+    }
+  }
+
+  /// Copy and original both go on.
+  void note_fed(int session) {
+    for (Twin& twin : twins_) {
+      twin.copy_fed |= twin.copy == session;
+      twin.original_fed |= twin.original == session;
+      course_.diverged |= twin.copy_fed && twin.original_fed;
     }
   }
 
@@ -132,6 +161,7 @@ class CourseReader {
   int window_;
   Course course_;
   std::map<int, std::vector<Row>> sessions_, saved_;
+  std::vector<Twin> twins_;
 };
 
 int window_of(const ModelConfig& config) {
@@ -144,22 +174,35 @@ Course course_of(const Case& test_case, const ModelConfig& config) {
   return CourseReader(window_of(config)).read(test_case.calls);
 }
 
-const std::vector<std::string>& class_names() {
-  static const std::vector<std::string> names = {"window crossed",
-                                                 "window crossed in decode",
-                                                 "chunk longer than the window",
-                                                 "chunk after decode",
-                                                 "several chunks",
-                                                 "batch of unequal rows",
-                                                 "layers shared",
-                                                 "all but one layer shared",
-                                                 "explicit sharing map",
-                                                 "owner not adjacent",
-                                                 "heads 6 over 2 or 3",
-                                                 "soft cap",
-                                                 "rewind",
-                                                 "fork, reorder or save"};
-  return names;
+/// A hard class that both families have, and what a subject needs for it.
+struct HardClass {
+  const char* name;
+  std::vector<std::string> needs;
+};
+
+const std::vector<HardClass>& hard_classes() {
+  static const std::vector<HardClass> classes = {
+      {"window crossed", {}},
+      {"window crossed in decode", {"cache"}},
+      {"chunk longer than the window", {}},
+      {"chunk after decode", {"cache", "chunked"}},
+      {"several chunks", {"cache", "chunked"}},
+      {"batch of unequal rows", {"batch", "ragged"}},
+      {"layers shared", {}},
+      {"all but one layer shared", {}},
+      {"explicit sharing map", {"sharing_map"}},
+      {"owner not adjacent", {}},
+      {"heads 6 over 2 or 3", {}},
+      {"soft cap", {}},
+      {"rewind", {"cache", "rewind"}},
+      {"fork, reorder or save", {"cache", "fork", "reorder", "save"}},
+      {"rewind past the wrap", {"cache", "rewind"}},
+      {"window wrapped in a batch", {"cache", "batch"}},
+      {"batch with an empty row", {"cache", "batch", "ragged"}},
+      {"fork, then both go on", {"cache", "fork"}},
+      {"restore after the wrap", {"cache", "save"}},
+      {"far position", {"cache", "start"}}};
+  return classes;
 }
 
 }  // namespace
@@ -212,6 +255,12 @@ std::set<std::string> coverage_classes(const Case& test_case, const ModelConfig&
   add(config.final_logit_softcapping.has_value(), "soft cap");
   add(has("rewind"), "rewind");
   add(has("fork") || has("reorder") || has("save"), "fork, reorder or save");
+  add(course.margin > 0, "rewind past the wrap");
+  add(course.wrapped_in_batch, "window wrapped in a batch");
+  add(course.empty_row, "batch with an empty row");
+  add(course.diverged, "fork, then both go on");
+  add(course.restored_wrapped, "restore after the wrap");
+  add(course.last_start > 240, "far position");
   const auto family_class = [&](bool met, const char* name) {
     if (met) classes.insert(name);
   };
@@ -233,6 +282,19 @@ std::set<std::string> coverage_classes(const Case& test_case, const ModelConfig&
   return classes;
 }
 
+bool can_meet(const std::string& coverage_class, const SubjectInfo& info) {
+  const std::size_t colon = coverage_class.find(": ");
+  if (!info.families.count(coverage_class.substr(0, colon) + "_text")) return false;
+  const std::string name = coverage_class.substr(colon + 2);
+  if (name == "rewind past the wrap" && info.margin < SessionLives::kRewindMargin) return false;
+  for (const HardClass& hard : hard_classes()) {
+    if (name != hard.name) continue;
+    return std::all_of(hard.needs.begin(), hard.needs.end(),
+                       [&](const std::string& need) { return info.capabilities.count(need) > 0; });
+  }
+  return true;  // classes of one family's models need nothing more
+}
+
 std::set<std::string> all_coverage_classes() {
   std::set<std::string> classes = {"gemma4: experts",
                                    "gemma4: two head sizes",
@@ -240,9 +302,9 @@ std::set<std::string> all_coverage_classes() {
                                    "gemma4: partial rotary",
                                    "gemma3n: activation sparsity",
                                    "gemma3n: smaller per-layer vocabulary"};
-  for (const std::string& name : class_names()) {
-    classes.insert("gemma3n: " + name);
-    classes.insert("gemma4: " + name);
+  for (const HardClass& hard : hard_classes()) {
+    classes.insert(std::string("gemma3n: ") + hard.name);
+    classes.insert(std::string("gemma4: ") + hard.name);
   }
   return classes;
 }

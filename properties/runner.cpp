@@ -170,6 +170,7 @@ class Run {
     result.seed = options_.seed;
     try {
       const SubjectInfo& info = judge_of(judges_, 0, options_, subject).info();
+      infos_[subject] = info;
       const std::string unmet = unmet_needs(property, info);
       if (!unmet.empty()) {
         result.verdict = VerdictKind::not_applicable;
@@ -312,18 +313,27 @@ class Run {
 
   RunSummary finish(bool complete) {
     summary_.interrupted = !complete;
+    std::int64_t compared = 0;
+    for (const auto& [kind, number] : summary_.counts) compared += was_compared(kind) ? number : 0;
     // A share of the cases that the generators reach with room to spare; README.md has the counts.
-    const std::int64_t required = complete ? summary_.cases / 400 : 0;
+    const std::int64_t required = complete && summary_.coverage_judged ? compared / 400 : 0;
     for (const std::string& name : all_coverage_classes()) {
-      Coverage& coverage = summary_.coverage[name];
-      coverage.required = summary_.coverage_judged ? required : 0;
+      summary_.coverage[name].required = some_subject_can_meet(name) ? required : 0;
     }
     write(complete);
     return summary_;
   }
 
+  /// Subjects that this process has not asked (a resumed run) count as having everything.
+  bool some_subject_can_meet(const std::string& name) const {
+    if (infos_.size() < options_.subjects.size()) return true;
+    return std::any_of(infos_.begin(), infos_.end(),
+                       [&](const auto& entry) { return can_meet(name, entry.second); });
+  }
+
   const RunOptions& options_;
   std::vector<const Property*> properties_;
+  std::map<std::string, SubjectInfo> infos_;
   RunSummary summary_;
   Clock::time_point begin_ = Clock::now();
   double seconds_before_ = 0;

@@ -1,4 +1,4 @@
-// Drawing prompts, chunkings and the lives of sessions.
+// Drawing prompts and chunkings.
 #include "properties/generators/call_generator.h"
 
 #include <algorithm>
@@ -9,9 +9,6 @@
 
 namespace kvconform {
 namespace {
-
-/// Margin of every rewind once a window has wrapped: what a subject with a margin of 8 must serve.
-constexpr int kRewindMargin = 8;
 
 Call open_call(int session, int batch, int capacity) {
   Call call;
@@ -29,108 +26,6 @@ Call extend_call(int session, TokenRows rows) {
   call.tokens = std::move(rows);
   return call;
 }
-
-Call derived_call(Call::Kind kind, int session, int from) {
-  Call call;
-  call.kind = kind;
-  call.session = session;
-  call.from = from;
-  return call;
-}
-
-Call numbers_call(Call::Kind kind, int session, std::vector<int> numbers) {
-  Call call;
-  call.kind = kind;
-  call.session = session;
-  call.numbers = std::move(numbers);
-  return call;
-}
-
-/// A session under construction: what calls on it are valid depends on its lengths.
-class Life {
- public:
-  Life(Draw& draw, const PromptBounds& bounds, int batch, int capacity)
-      : draw_(draw), bounds_(bounds), capacity_(capacity), lengths_(batch, 0), longest_(batch, 0) {
-    calls_.push_back(open_call(0, batch, capacity));
-  }
-
-  void feed(int most_tokens) {
-    TokenRows rows;
-    for (int& length : lengths_) {
-      const int room = std::min(most_tokens, capacity_ - length);
-      const int count = draw_.chance(15) ? 0 : draw_.between(std::min(1, room), room);
-      rows.push_back(draw_tokens(draw_, bounds_, count));
-      length += count;
-    }
-    for (std::size_t r = 0; r < lengths_.size(); ++r)
-      longest_[r] = std::max(longest_[r], lengths_[r]);
-    calls_.push_back(extend_call(session_, std::move(rows)));
-  }
-
-  void change() {
-    switch (draw_.between(0, 3)) {
-      case 0:
-        return rewind();
-      case 1:
-        return reorder();
-      case 2:
-        return move_to_copy(Call::Kind::fork);
-      default:
-        calls_.push_back(numbers_call(Call::Kind::save, session_, {}));
-        return move_to_copy(Call::Kind::restore);
-    }
-  }
-
-  std::vector<Call> take() { return std::move(calls_); }
-
- private:
-  /// Shortest length that a subject with the margin can still serve.
-  int shortest(std::size_t row) const {
-    const bool wrapped = bounds_.window > 0 && longest_[row] > bounds_.window;
-    return wrapped ? std::clamp(longest_[row] - kRewindMargin, 0, lengths_[row]) : 0;
-  }
-
-  void rewind() {
-    for (std::size_t r = 0; r < lengths_.size(); ++r) {
-      lengths_[r] = draw_.between(shortest(r), lengths_[r]);
-    }
-    calls_.push_back(numbers_call(Call::Kind::rewind, session_, lengths_));
-  }
-
-  void reorder() {
-    std::vector<int> sources, lengths, longest;
-    for (std::size_t r = 0; r < lengths_.size(); ++r) {
-      const int source = draw_.between(0, static_cast<int>(lengths_.size()) - 1);
-      sources.push_back(source);
-      lengths.push_back(lengths_[source]);
-      longest.push_back(longest_[source]);
-    }
-    lengths_ = lengths;
-    longest_ = longest;
-    calls_.push_back(numbers_call(Call::Kind::reorder, session_, sources));
-  }
-
-  /// Goes on with a copy; sometimes the original is fed other tokens first, which the copy must not
-  /// see.
-  void move_to_copy(Call::Kind kind) {
-    const int copy = ++sessions_;
-    calls_.push_back(derived_call(kind, copy, session_));
-    if (draw_.chance(50)) {
-      TokenRows rows;
-      for (int length : lengths_) {
-        rows.push_back(draw_tokens(draw_, bounds_, std::min(2, capacity_ - length)));
-      }
-      calls_.push_back(extend_call(session_, std::move(rows)));
-    }
-    session_ = copy;
-  }
-
-  Draw& draw_;
-  const PromptBounds& bounds_;
-  int capacity_, session_ = 0, sessions_ = 0;
-  std::vector<int> lengths_, longest_;
-  std::vector<Call> calls_;
-};
 
 }  // namespace
 
@@ -206,19 +101,6 @@ std::vector<Call> draw_chunked_prompt(Draw& draw, const PromptBounds& bounds, in
     calls.push_back(extend_call(0, std::move(rows)));
   }
   return calls;
-}
-
-std::vector<Call> draw_session_life(Draw& draw, const PromptBounds& bounds) {
-  const int batch = draw.one_of({1, 1, 2, 3});
-  const int capacity = std::max(bounds.least + 2, bounds.most);
-  Life life(draw, bounds, batch, capacity);
-  life.feed(std::max(2, bounds.most / 2));
-  const int changes = draw.between(1, 4);
-  for (int i = 0; i < changes; ++i) {
-    life.change();
-    life.feed(draw.one_of({1, 2, std::max(1, bounds.window), bounds.window + 1, 6}));
-  }
-  return life.take();
 }
 
 std::vector<Call> draw_score(Draw& draw, const PromptBounds& bounds) {

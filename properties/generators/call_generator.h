@@ -1,6 +1,6 @@
 // Random prompts and calls for a model: lengths around the window, chunks of 1, 2, W − 1, W, W + 1,
-// 2W and at random, a chunk after decoding, ragged batches, and sessions that are cut back, copied,
-// reordered, saved and restored.
+// 2W and at random, a chunk after decoding, ragged batches. Sessions that are cut back, copied,
+// reordered, saved and restored: session_life.h.
 #pragma once
 
 #include "properties/generators/draw.h"
@@ -29,9 +29,6 @@ std::vector<int> draw_chunks(Draw& draw, const PromptBounds& bounds, int total);
 
 /// One session with `batch` rows, each fed its prompt in chunks of its own.
 std::vector<Call> draw_chunked_prompt(Draw& draw, const PromptBounds& bounds, int batch);
-
-/// One session that lives: feeds, then forks, reorders, rewinds, saves and restores between feeds.
-std::vector<Call> draw_session_life(Draw& draw, const PromptBounds& bounds);
 
 /// One score request of one to three rows.
 std::vector<Call> draw_score(Draw& draw, const PromptBounds& bounds);

@@ -14,5 +14,15 @@ std::unique_ptr<Property> chunking();
 std::unique_ptr<Property> dead_tensors();
 std::unique_ptr<Property> window_reach();
 std::unique_ptr<Property> agreement();
+std::unique_ptr<Property> batch_rows();
+std::unique_ptr<Property> rollback();
+std::unique_ptr<Property> fork_and_reorder();
+std::unique_ptr<Property> save_and_restore();
+std::unique_ptr<Property> history_independence();
+std::unique_ptr<Property> determinism();
+std::unique_ptr<Property> greedy_speculation();
+std::unique_ptr<Property> memory_accounting();
+std::unique_ptr<Property> errors_not_silence();
+std::unique_ptr<Property> far_positions();
 
 }  // namespace kvconform

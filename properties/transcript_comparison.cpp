@@ -1,0 +1,192 @@
+// Judging a transcript position by position.
+#include "properties/transcript_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "properties/causes.h"
+#include "properties/yardstick.h"
+
+namespace kvconform {
+namespace {
+
+std::span<const double> row_of(const Logits& logits, int position) {
+  return {logits.row(position), static_cast<std::size_t>(logits.vocab)};
+}
+
+/// The worst position of all logits, if one is outside.
+struct Outcome {
+  double budget_used = 0;
+  int compared = 0, ill_conditioned = 0;
+  std::optional<Difference> worst;
+  const CallRecord* record = nullptr;  ///< the first call with a position outside
+  std::string reason;
+};
+
+/// The budget of a position; nothing where the case does not decide it.
+std::optional<double> budget_at(const TranscriptComparison& how, const Expected& expected,
+                                int token) {
+  if (how.bits) return 0;
+  const Assessment& assessment = how.judgement.yardstick.assess(*expected.history, false);
+  if (assessment.ill_conditioned[token]) return std::nullopt;
+  return assessment.budget[token];
+}
+
+Outcome compare_logits(const TranscriptComparison& how, const Transcript& seen) {
+  Outcome outcome;
+  for_each_position(seen, [&](const At& at) {
+    const std::optional<Expected> expected = how.expected(at);
+    if (!expected) return;
+    const auto want = row_of(expected->output->logits, expected->position);
+    const auto have = row_of(at.record.output.logits, at.index);
+    if (compare_bits(want, have).within) {  // within any budget: no need to measure one
+      ++outcome.compared;
+      return;
+    }
+    const std::optional<double> budget = budget_at(how, *expected, at.token);
+    if (!budget) {
+      ++outcome.ill_conditioned;
+      return;
+    }
+    ++outcome.compared;
+    const RowComparison row = how.compare(want, have, *budget);
+    outcome.budget_used = std::max(outcome.budget_used, row.budget_used);
+    if (row.within) return;
+    if (outcome.record == nullptr) outcome.record = &at.record;
+    if (outcome.worst && !(row.budget_used > outcome.worst->budget_used)) return;
+    Difference worst;
+    worst.part = "logits";
+    worst.call = at.record.call;
+    worst.row = at.span.row;
+    worst.token = at.token;
+    worst.dimension = row.worst;
+    if (row.worst >= 0) worst.expected = want[row.worst], worst.seen = have[row.worst];
+    worst.budget_used = row.budget_used;
+    outcome.worst = worst;
+    outcome.reason = row.reason;
+  });
+  return outcome;
+}
+
+/// The worst row of one trace array over the positions of a call, if one is outside.
+std::optional<Difference> compare_array(const TranscriptComparison& how, const CallRecord& record,
+                                        const TraceArray& array) {
+  std::optional<Difference> worst;
+  for_each_position({record}, [&](const At& at) {
+    const std::optional<Expected> expected = how.expected(at);
+    if (!expected) return;
+    const TraceArray* expected_array = find_array(expected->output->trace, array.name);
+    if (expected_array == nullptr) return;
+    double budget = 0;
+    if (!how.bits) {
+      const auto& budgets = how.judgement.yardstick.assess(*expected->history, true).trace_budget;
+      const auto found = budgets.find(array.name);
+      if (found == budgets.end()) return;
+      budget = found->second[at.token];
+    }
+    const auto want = trace_row(*expected_array, expected->position);
+    const auto have = trace_row(array, at.index);
+    const RowComparison row = how.compare(want, have, budget);
+    if (row.within || (worst && !(row.budget_used > worst->budget_used))) return;
+    Difference place = decode(array, std::max(0, row.worst), how.config.hidden_size);
+    place.call = record.call;
+    place.row = at.span.row;
+    place.token = at.token;
+    if (row.worst >= 0) place.expected = want[row.worst], place.seen = have[row.worst];
+    place.budget_used = row.budget_used;
+    worst = place;
+  });
+  return worst;
+}
+
+/// The first array, in order of computation, that leaves the budget in the call.
+std::optional<Difference> first_difference(const TranscriptComparison& how,
+                                           const CallRecord& record) {
+  for (const TraceArray& array : record.output.trace) {
+    if (array.name.ends_with(".router")) continue;  // of our own model alone
+    if (const auto place = compare_array(how, record, array)) return place;
+  }
+  return std::nullopt;
+}
+
+std::string describe(const Difference& at, const std::string& reason, bool bits) {
+  std::string text = fmt::format("call {}, row {}, token {}: ", at.call, at.row, at.token);
+  if (at.dimension < 0) return text + reason;
+  text += fmt::format("logit {} is {:.9g}, expected {:.9g}", at.dimension, at.seen, at.expected);
+  if (!reason.empty()) return text + " (" + reason + ")";
+  if (bits) return text + " (the same bits were promised)";
+  return text + fmt::format(" ({:.3g} times the error budget)", at.budget_used);
+}
+
+}  // namespace
+
+void OracleAnswers::add(TokenHistory history, Output output) {
+  known_.push_back({std::move(history), std::move(output)});
+}
+
+std::optional<Expected> OracleAnswers::find(const At& at) const {
+  const TokenHistory& history = at.span.history;
+  for (const Known& k : known_) {
+    if (causal_ ? history.is_prefix_of(k.history) : history == k.history) {
+      return Expected{&k.output, at.token, &k.history};
+    }
+  }
+  return std::nullopt;
+}
+
+SamePlace::SamePlace(const Transcript& other, const std::vector<Call>& calls, bool causal)
+    : other_(other), causal_(causal), longest_(longest_histories(calls, causal)) {}
+
+std::optional<Expected> SamePlace::find(const At& at) const {
+  const TokenHistory& history = at.span.history;
+  const auto covers = [&](const TokenHistory& h) {
+    return causal_ ? history.is_prefix_of(h) : history == h;
+  };
+  const auto longest = std::find_if(longest_.begin(), longest_.end(), covers);
+  const auto record = std::find_if(other_.begin(), other_.end(),
+                                   [&](const CallRecord& r) { return r.call == at.record.call; });
+  if (record == other_.end() || longest == longest_.end()) return std::nullopt;
+  return Expected{&record->output, at.index, &*longest};
+}
+
+void for_each_position(const Transcript& transcript, const std::function<void(const At&)>& visit) {
+  for (const CallRecord& record : transcript) {
+    int index = 0;
+    for (const RowSpan& span : record.rows) {
+      const int end = static_cast<int>(span.history.tokens.size());
+      for (int token = span.first; token < end; ++token) visit({record, span, index++, token});
+    }
+  }
+}
+
+Verdict TranscriptComparison::judge(const Transcript& seen) const {
+  const Outcome outcome = compare_logits(*this, seen);
+  Verdict verdict;
+  verdict.budget_used = outcome.budget_used;
+  if (outcome.worst) {
+    verdict.kind = VerdictKind::differs;
+    verdict.message = describe(*outcome.worst, outcome.reason, bits);
+    verdict.first_difference = outcome.worst;
+    if (judgement.traces) {
+      if (const auto place = first_difference(*this, *outcome.record)) {
+        verdict.first_difference = place;
+      }
+    }
+    verdict.cause = likely_cause(test_case, config, *verdict.first_difference);
+  } else if (outcome.compared == 0) {
+    verdict.kind = VerdictKind::ill_conditioned;
+    verdict.message = outcome.ill_conditioned > 0
+                          ? "the experts of every token are within the noise of being others"
+                          : "the case has no position to compare";
+  }
+  return verdict;
+}
+
+TranscriptComparison comparison_within(const Case& test_case, Judgement& judgement,
+                                       const ModelConfig& config, Expectation expected) {
+  const bool bits = judgement.subject.info().bit_stable;
+  return {test_case, judgement, config, bits, 2, std::move(expected)};
+}
+
+}  // namespace kvconform
