@@ -68,7 +68,8 @@ struct Entry {
 Entry parse_entry(const std::filesystem::path& file, const std::string& name, const json& j) {
   try {
     const auto offsets = j.at("data_offsets").get<std::vector<std::uint64_t>>();
-    if (offsets.size() != 2) refuse_arrays(file, fmt::format("array {} has no two data_offsets", name));
+    if (offsets.size() != 2)
+      refuse_arrays(file, fmt::format("array {} has no two data_offsets", name));
     return {j.at("dtype"), j.at("shape").get<std::vector<std::int64_t>>(), offsets[0], offsets[1]};
   } catch (const json::exception& e) {
     refuse_arrays(file, fmt::format("array {} is not described properly ({})", name, e.what()));
@@ -98,8 +99,8 @@ ExpectedArray read_array(const std::filesystem::path& file, const std::string& n
   const std::size_t count = element_count(file, name, entry.shape, data.size());
   if (entry.end < entry.begin || entry.end > data.size() ||
       entry.end - entry.begin != count * width) {
-    refuse_arrays(file, fmt::format("array {} has data_offsets [{}, {}] for {} values of {} bytes", name,
-                             entry.begin, entry.end, count, width));
+    refuse_arrays(file, fmt::format("array {} has data_offsets [{}, {}] for {} values of {} bytes",
+                                    name, entry.begin, entry.end, count, width));
   }
   const char* at = data.data() + entry.begin;
   ExpectedArray array{entry.dtype, entry.shape, {}};
@@ -126,7 +127,8 @@ void check_layout(const std::filesystem::path& file, const std::map<std::string,
       refuse_arrays(file, fmt::format("data is expected at byte {}, found at {}", at, begin));
     at = end;
   }
-  if (at != size) refuse_arrays(file, fmt::format("the arrays end at byte {}, the data at {}", at, size));
+  if (at != size)
+    refuse_arrays(file, fmt::format("the arrays end at byte {}, the data at {}", at, size));
 }
 
 }  // namespace
