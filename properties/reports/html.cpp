@@ -103,6 +103,11 @@ std::string anchor_of(const RunSummary& summary, const PropertyResult& result) {
   return fmt::format("failure-{}", &result - summary.results.data());
 }
 
+std::string share_of_budget(double used) {
+  return used <= 1 ? fmt::format("{:.0f}% of the budget", 100 * used)
+                   : fmt::format("{:.3g} times the budget", used);
+}
+
 std::string verdict_cell(const RunSummary& summary, const PropertyResult& result) {
   std::string word = to_string(result.verdict);
   if (is_failure(result.verdict))
@@ -110,7 +115,7 @@ std::string verdict_cell(const RunSummary& summary, const PropertyResult& result
   std::string detail = fmt::format("{} cases", result.cases);
   if (!result.kept.empty()) detail += fmt::format(", kept: {}", counts_text(result.kept));
   if (result.budget_used > 0 && std::isfinite(result.budget_used))
-    detail += fmt::format(", {:.0f}% of the budget", 100 * result.budget_used);
+    detail += ", " + share_of_budget(result.budget_used);
   if (!result.whole) detail += ", interrupted";
   const bool explained = !is_failure(result.verdict) && result.verdict != VerdictKind::conforms &&
                          !result.message.empty();
@@ -232,14 +237,14 @@ std::string bar(const std::string& label, std::int64_t value, std::int64_t large
       mark > 0 ? fmt::format("{} of {}", value, mark) : fmt::format("{}", value));
 }
 
-std::string coverage_of(const std::string& subject, const SubjectBooks& books) {
+std::string coverage_of(const std::string& subject, const SubjectBooks& books, bool alone) {
   std::int64_t largest = 0;
   for (const auto& [name, entry] : books.coverage)
     largest = std::max({largest, entry.met, entry.required});
   if (largest == 0) return "";
   const std::size_t missing = missing_classes(books).size();
   std::string out = fmt::format("<details{}><summary>{}{}</summary>\n<div class=\"bars\">\n",
-                                missing > 0 ? " open" : "", text(subject),
+                                missing > 0 || alone ? " open" : "", text(subject),
                                 missing > 0 ? fmt::format(": {} classes short", missing) : "");
   for (const auto& [name, entry] : books.coverage)
     out += bar(name, entry.met, largest, entry.required);
@@ -248,7 +253,8 @@ std::string coverage_of(const std::string& subject, const SubjectBooks& books) {
 
 std::string coverage(const RunSummary& summary) {
   std::string out;
-  for (const auto& [subject, books] : summary.subjects) out += coverage_of(subject, books);
+  for (const auto& [subject, books] : summary.subjects)
+    out += coverage_of(subject, books, summary.subjects.size() == 1);
   if (out.empty()) return out;
   const char* note =
       summary.coverage_judged
