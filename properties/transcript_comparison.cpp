@@ -33,11 +33,22 @@ std::optional<double> budget_at(const TranscriptComparison& how, const Expected&
   return assessment.budget[token];
 }
 
+bool surely_within(const TranscriptComparison& how, const Expected& expected, const At& at) {
+  if (how.bits || how.gauge == nullptr) return false;
+  return how.gauge->surely_within(*expected.history, at.token,
+                                  row_of(expected.output->logits, expected.position),
+                                  row_of(at.record.output.logits, at.index), how.widening);
+}
+
 Outcome compare_logits(const TranscriptComparison& how, const Transcript& seen) {
   Outcome outcome;
   for_each_position(seen, [&](const At& at) {
     const std::optional<Expected> expected = how.expected(at);
     if (!expected) return;
+    if (surely_within(how, *expected, at)) {
+      ++outcome.compared;
+      return;
+    }
     const std::optional<double> budget = budget_at(how, *expected, at.token);
     if (!budget) {
       ++outcome.ill_conditioned;
@@ -126,6 +137,16 @@ std::optional<Expected> OracleAnswers::find(const At& at) const {
   for (const Known& k : known_) {
     if (causal_ ? history.is_prefix_of(k.history) : history == k.history) {
       return Expected{&k.output, at.token, &k.history};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Expected> same_position(const Transcript& other, const At& at) {
+  const std::ptrdiff_t row = &at.span - at.record.rows.data();
+  for (const CallRecord& record : other) {
+    if (record.call == at.record.call) {
+      return Expected{&record.output, at.index, &record.rows[row].history};
     }
   }
   return std::nullopt;
