@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 
+#include "properties/equivalence.h"
 #include "properties/gauge.h"
 #include "properties/model_draft.h"
 #include "properties/transcript_comparison.h"
@@ -170,16 +171,15 @@ bool is_partial(const Rope& rope) {
 
 /// Full layers alone are partial in these families.
 const LayerPlan* partial_layer(const std::vector<LayerPlan>& plan) {
-  const auto found = std::find_if(plan.begin(), plan.end(), [](const LayerPlan& l) {
-    return is_partial(l.rope) && rotated_pairs(l) > 0;
-  });
+  const auto found =
+      std::find_if(plan.begin(), plan.end(), [](const LayerPlan& l) { return is_partial(l.rope); });
   return found == plan.end() ? nullptr : &*found;
 }
 
 bool block_of_its_own(ModelDraft& draft, Layers) {
   const std::vector<LayerPlan> plan = draft.plan();
   const LayerPlan* partial = partial_layer(plan);
-  if (partial == nullptr) return false;
+  if (partial == nullptr || rotated_pairs(*partial) == 0) return false;
   const double stretch = static_cast<double>(partial->head_dim) / (2 * rotated_pairs(*partial));
   reorder(draft, Layers::full,
           [](const LayerPlan& l) { return leading_block(l.head_dim, rotated_pairs(l)); });
@@ -204,6 +204,7 @@ struct Convention {
   bool (*put)(ModelDraft&, Layers);  ///< false where the model has no room for it
 };
 
+/// The more special ones first: on a small model several may come to the same.
 constexpr Convention kConventions[] = {
     {"pairs (2i, 2i + 1) are rotated instead of (i, i + D/2)", Layers::all, pairs_adjacent},
     {"pairs (2i, 2i + 1) are rotated instead of (i, i + D/2), in full layers", Layers::full,
@@ -211,22 +212,27 @@ constexpr Convention kConventions[] = {
     {"pairs (2i, 2i + 1) are rotated instead of (i, i + D/2), in sliding layers", Layers::sliding,
      pairs_adjacent},
     {"pairs are rotated backwards", Layers::all, turned_backwards},
+    {"the rotated part is a block of its own, with pairs (i, i + r)", Layers::full,
+     block_of_its_own},
+    {"one pair more is rotated than partial_rotary_factor says", Layers::full, one_pair_more},
+    {"partial_rotary_factor is ignored", Layers::all, share_ignored},
+    {"the rotary factor is ignored", Layers::all, factor_ignored},
+    {"the rotary factor of full layers is ignored", Layers::full, factor_ignored},
+    {"the rotary factor of sliding layers is ignored", Layers::sliding, factor_ignored},
+    {"nothing is rotated", Layers::all, not_rotated},
+    {"full layers are not rotated", Layers::full, not_rotated},
+    {"sliding layers are not rotated", Layers::sliding, not_rotated},
     {"full layers are rotated by the base of sliding ones", Layers::full, base_of_the_other_type},
     {"sliding layers are rotated by the base of full ones", Layers::sliding,
      base_of_the_other_type},
     {"full and sliding layers have exchanged their bases", Layers::all, base_of_the_other_type},
     {"full layers are rotated as sliding ones", Layers::full, rotation_of_the_other_type},
-    {"sliding layers are rotated as full ones", Layers::sliding, rotation_of_the_other_type},
-    {"nothing is rotated", Layers::all, not_rotated},
-    {"full layers are not rotated", Layers::full, not_rotated},
-    {"sliding layers are not rotated", Layers::sliding, not_rotated},
-    {"the rotary factor is ignored", Layers::all, factor_ignored},
-    {"the rotary factor of full layers is ignored", Layers::full, factor_ignored},
-    {"the rotary factor of sliding layers is ignored", Layers::sliding, factor_ignored},
-    {"partial_rotary_factor is ignored", Layers::all, share_ignored},
-    {"the rotated part is a block of its own, with pairs (i, i + r)", Layers::full,
-     block_of_its_own},
-    {"one pair more is rotated than partial_rotary_factor says", Layers::full, one_pair_more}};
+    {"sliding layers are rotated as full ones", Layers::sliding, rotation_of_the_other_type}};
+
+std::unique_ptr<ModelSource> changed(const ModelSource& source, const Convention& convention) {
+  ModelDraft draft = ModelDraft::of(*source.checkpoint());
+  return convention.put(draft, convention.layers) ? draft.source() : nullptr;
+}
 
 AttentionPath path_of(const Call& call) {
   if (call.kind == Call::Kind::score) return AttentionPath::score;
@@ -252,6 +258,22 @@ const char* place_name(AttentionPath path) {
 std::span<const double> row_of(const At& at) {
   const Logits& logits = at.record.output.logits;
   return {logits.row(at.index), static_cast<std::size_t>(logits.vocab)};
+}
+
+void feed(const std::vector<int>& prompt, std::size_t chunk, int session,
+          std::vector<Call>& calls) {
+  Call open;
+  open.kind = Call::Kind::open;
+  open.session = session;
+  open.capacity = static_cast<int>(prompt.size());
+  calls.push_back(open);
+  for (std::size_t fed = 0; fed < prompt.size(); fed += chunk) {
+    Call extend;
+    extend.session = session;
+    const auto begin = prompt.begin() + static_cast<std::ptrdiff_t>(fed);
+    extend.tokens = {{begin, begin + static_cast<std::ptrdiff_t>(chunk)}};
+    calls.push_back(extend);
+  }
 }
 
 /// How the positions of one path compare with the truth of a model.
@@ -310,10 +332,8 @@ class Explaining {
 
   std::vector<AttentionPath> paths_explained(const Convention& convention,
                                              const std::vector<AttentionPath>& wrong) {
-    ModelDraft draft = ModelDraft::of(*judgement_.model.checkpoint());
-    if (!convention.put(draft, convention.layers)) return {};
-    const auto source = draft.source();
-    if (far_off(*source)) return {};
+    const auto source = changed(judgement_.model, convention);
+    if (!source || far_off(*source)) return {};
     Gauge gauge(*source, judgement_.subject.info().dtype);
     gauge.prepare(longest_histories(test_case_.calls));
     std::vector<AttentionPath> explained;
@@ -356,6 +376,62 @@ class Explaining {
 };
 
 }  // namespace
+
+std::vector<std::string> rotary_conventions() {
+  std::vector<std::string> names;
+  for (const Convention& convention : kConventions) names.push_back(convention.name);
+  return names;
+}
+
+std::unique_ptr<ModelSource> with_rotary_convention(const ModelSource& source,
+                                                    const std::string& convention) {
+  for (const Convention& c : kConventions) {
+    if (convention == c.name) return changed(source, c);
+  }
+  return nullptr;
+}
+
+std::vector<Call> calls_through(const std::vector<AttentionPath>& paths,
+                                const std::vector<int>& prompt) {
+  std::vector<Call> calls;
+  for (AttentionPath path : paths) {
+    if (path != AttentionPath::score) {
+      const bool at_once = path == AttentionPath::several_tokens;
+      feed(prompt, at_once ? prompt.size() : 1, at_once ? 0 : 1, calls);
+      continue;
+    }
+    Call score;
+    score.kind = Call::Kind::score;
+    score.tokens = {prompt};
+    calls.push_back(score);
+  }
+  return calls;
+}
+
+std::string rotary_cause(const Case& test_case, Judgement& judgement) {
+  const ModelConfig& config = judgement.model.checkpoint()->config();
+  const auto& capabilities = judgement.subject.info().capabilities;
+  std::vector<AttentionPath> paths;
+  if (capabilities.count("score")) paths.push_back(AttentionPath::score);
+  if (capabilities.count("cache") && !config.bidirectional_all) {
+    paths.insert(paths.end(), {AttentionPath::several_tokens, AttentionPath::one_token});
+  }
+  std::vector<int> prompt;
+  for (const TokenHistory& history : longest_histories(test_case.calls)) {
+    if (history.tokens.size() > prompt.size()) prompt = history.tokens;
+  }
+  Case probe = test_case;
+  probe.calls = calls_through(paths, prompt);
+  try {
+    const LoadedModel model(judgement.subject, judgement.model);
+    const Transcript seen =
+        run_calls(judgement.subject, model.id(), probe.calls, config.vocab_size, false);
+    const RotaryFinding found = explain_by_rotary_convention(probe, judgement, seen);
+    return found.convention.empty() ? "" : found.convention + ", " + found.where;
+  } catch (const SubjectRefusal&) {
+    return "";  // the cause of a failure is no place for another one
+  }
+}
 
 RotaryFinding explain_by_rotary_convention(const Case& test_case, Judgement& judgement,
                                            const Transcript& seen) {

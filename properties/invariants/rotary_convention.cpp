@@ -32,46 +32,28 @@ class RotaryConvention : public GeneratedProperty {
         seen = run_calls(judgement.subject, model.id(), test_case.calls, config.vocab_size, false);
       }
       const RotaryFinding found = explain_by_rotary_convention(test_case, judgement, seen);
-      return found.convention.empty() ? Verdict{} : differs(found);
+      if (found.convention.empty()) return Verdict{};
+      // A shrunk case has one path left; the other ones tell how far it goes.
+      const std::string cause = judgement.traces ? rotary_cause(test_case, judgement) : "";
+      return differs(found, cause);
     });
   }
 
  protected:
-  /// The prompt without a cache, at once and token by token, each for itself: a path that rotates
-  /// in its own way is then alone with its keys.
+  /// One path alone, or all of them.
   std::vector<Call> calls(Draw& draw, const PromptBounds& bounds) const override {
+    using enum AttentionPath;
     const int length = draw.between(4, 12);
     const std::vector<int> prompt = draw_tokens(draw, bounds, length);
-    const int which = bounds.cache ? draw.between(0, 3) : 0;  // 3: all of them
-    std::vector<Call> calls;
-    if (which == 0 || which == 3) {
-      Call score;
-      score.kind = Call::Kind::score;
-      score.tokens = {prompt};
-      calls.push_back(score);
-    }
-    if (which == 1 || which == 3) feed(prompt, length, 0, calls);
-    if (which == 2 || which == 3) feed(prompt, 1, 1, calls);
-    return calls;
+    const int which = bounds.cache ? draw.between(0, 3) : 0;
+    if (which == 0) return calls_through({score}, prompt);
+    if (which == 1) return calls_through({several_tokens}, prompt);
+    if (which == 2) return calls_through({one_token}, prompt);
+    return calls_through({score, several_tokens, one_token}, prompt);
   }
 
  private:
-  static void feed(const std::vector<int>& prompt, int chunk, int session,
-                   std::vector<Call>& calls) {
-    Call open;
-    open.kind = Call::Kind::open;
-    open.session = session;
-    open.capacity = static_cast<int>(prompt.size());
-    calls.push_back(open);
-    for (std::size_t fed = 0; fed < prompt.size(); fed += static_cast<std::size_t>(chunk)) {
-      Call extend;
-      extend.session = session;
-      extend.tokens = {{prompt.begin() + fed, prompt.begin() + fed + chunk}};
-      calls.push_back(extend);
-    }
-  }
-
-  static Verdict differs(const RotaryFinding& found) {
+  static Verdict differs(const RotaryFinding& found, const std::string& cause) {
     Verdict verdict;
     verdict.kind = VerdictKind::differs;
     verdict.budget_used = found.worst.budget_used;
@@ -81,7 +63,7 @@ class RotaryConvention : public GeneratedProperty {
         "rotary convention gives",
         found.worst.call, found.worst.row, found.worst.token, found.worst.dimension,
         found.worst.seen, found.worst.expected);
-    verdict.cause = fmt::format("{}, {}", found.convention, found.where);
+    verdict.cause = cause.empty() ? found.convention + ", " + found.where : cause;
     return verdict;
   }
 };
