@@ -13,6 +13,54 @@ bool within_subject(const std::string& property) {
          property == "chunking";
 }
 
+/// What properties about sessions have in common with real reports, by the layer that parts first.
+struct SessionPattern {
+  const char* property;
+  const char* sliding;  ///< a sliding layer parts, its window full
+  const char* other;    ///< another one, or none is known
+};
+constexpr SessionPattern kSessionPatterns[] = {
+    {"batch-rows",
+     "rows cross the window at different times: whose ring index is used, and are pads "
+     "stored in the ring (mlx-lm #439)?",
+     "is the row rotated or masked by another row's position or by the padded width (maclocal-api "
+     "#92), or given another row's logits?"},
+    {"rollback",
+     "is a wrapped ring rewound by lowering a counter, or not at all (mlx-swift-lm "
+     "#424), its dropped keys still visible (mlx-lm #1486)?",
+     "are the dropped keys still visible (mlx-lm #1486), do all rows go back by one number "
+     "(mlx-vlm #1155), does the next position restart (llama.cpp #29045)?"},
+    {"fork-and-reorder",
+     "does the ring of the copy or the reordered row move with its full layers "
+     "(omlx #567), write index included?",
+     "does a copy share memory with its original, or a reorder overwrite rows still to be read?"},
+    {"save-and-restore",
+     "is the ring written in physical order, or its write index left out "
+     "(llama.cpp #25297)?",
+     "are length and positions restored with the tensors (vllm-metal #144), and does saving leave "
+     "the session alone?"},
+    {"history-independence",
+     "does a ring keep slots or its index from an earlier session (vllm-mlx "
+     "#775)?",
+     "does a slot keep its last user's position (tt-inference-server #4557), or is a prefix found "
+     "by tokens that belong to another model or row (vLLM #49125)?"},
+    {"greedy-speculation", "do rejected drafts stay in a wrapped ring (mlx-swift-lm #424, #383)?",
+     "do rejected drafts stay visible, or do all rows advance by the same number (mlx-vlm #1155)?"},
+    {"far-positions", "is the mask of the ring counted from 0, or a position cut to few bits?",
+     "angles in low precision, a table of positions that ends, or a counter of few bits?"}};
+
+/// Empty for other properties.
+std::string session_cause(const std::string& property, const LayerPlan* layer, int token) {
+  for (const SessionPattern& pattern : kSessionPatterns) {
+    if (property != pattern.property) continue;
+    if (layer == nullptr) return pattern.other;
+    const bool wrapped = layer->window > 0 && token >= layer->window;
+    return fmt::format("layer {} is the first to part; {}", layer->layer,
+                       wrapped ? pattern.sliding : pattern.other);
+  }
+  return "";
+}
+
 std::string consumer_cause(const std::string& property, const LayerPlan& layer) {
   const std::string who =
       fmt::format("layer {} is the first to part and reads the keys and values of layer {}",
@@ -57,10 +105,13 @@ std::string attention_cause(const std::string& property, const LayerPlan& layer,
 std::string likely_cause(const Case& test_case, const ModelConfig& config, const Difference& at) {
   if (at.part == "embedding") return "the embedding itself differs: row, scale or precision";
   if (at.part == "per_layer_inputs") return "the per-layer inputs differ: table, row or scale";
-  if (at.part == "logits" && at.layer < 0) return "";
+  if (at.part == "logits" && at.layer < 0) return session_cause(test_case.property, nullptr, 0);
   if (at.layer < 0 || at.layer >= config.num_layers) return "";
   const LayerPlan layer = plan_layers(config)[at.layer];
-  if (at.part == "attention") return attention_cause(test_case.property, layer, at.token);
+  if (at.part == "attention") {
+    const std::string session = session_cause(test_case.property, &layer, at.token);
+    return session.empty() ? attention_cause(test_case.property, layer, at.token) : session;
+  }
   if (at.part == "output") {
     return fmt::format(
         "the attention of layer {} agrees, its output does not: feed-forward, per-layer "

@@ -90,5 +90,22 @@ TEST(LongestHistories, BeginningsOfLongerOnesAreLeftOut) {
   EXPECT_EQ(longest_histories(calls, /*causal=*/false).size(), 3u);
 }
 
+TEST(TokenHistory, TheChunksOfARowAreThoseOfTheTokensItKept) {
+  TokenHistory row;
+  row.take({1, 2, 3});
+  row.take({});
+  row.take({4, 5, 6, 7});
+  EXPECT_EQ(row.ends, (std::vector<int>{3, 7}));
+  row.cut(5);
+  row.take({8});
+  EXPECT_EQ(row.tokens, (std::vector<int>{1, 2, 3, 4, 5, 8}));
+  EXPECT_EQ(row.ends, (std::vector<int>{3, 5, 6}));
+  row.cut(3);
+  EXPECT_EQ(row.ends, (std::vector<int>{3}));
+  row.cut(0);
+  EXPECT_EQ(row, (TokenHistory{}));
+  EXPECT_TRUE(row.ends.empty());
+}
+
 }  // namespace
 }  // namespace kvconform

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "properties/generators/session_life.h"
 #include "properties/history.h"
 #include "reference/layer_plan.h"
 
@@ -173,28 +174,35 @@ Course course_of(const Case& test_case, const ModelConfig& config) {
   return CourseReader(window_of(config)).read(test_case.calls);
 }
 
-const std::vector<std::string>& class_names() {
-  static const std::vector<std::string> names = {"window crossed",
-                                                 "window crossed in decode",
-                                                 "chunk longer than the window",
-                                                 "chunk after decode",
-                                                 "several chunks",
-                                                 "batch of unequal rows",
-                                                 "layers shared",
-                                                 "all but one layer shared",
-                                                 "explicit sharing map",
-                                                 "owner not adjacent",
-                                                 "heads 6 over 2 or 3",
-                                                 "soft cap",
-                                                 "rewind",
-                                                 "fork, reorder or save",
-                                                 "rewind past the wrap",
-                                                 "window wrapped in a batch",
-                                                 "batch with an empty row",
-                                                 "fork, then both go on",
-                                                 "restore after the wrap",
-                                                 "far position"};
-  return names;
+/// A hard class that both families have, and what a subject needs for it.
+struct HardClass {
+  const char* name;
+  std::vector<std::string> needs;
+};
+
+const std::vector<HardClass>& hard_classes() {
+  static const std::vector<HardClass> classes = {
+      {"window crossed", {}},
+      {"window crossed in decode", {"cache"}},
+      {"chunk longer than the window", {}},
+      {"chunk after decode", {"cache", "chunked"}},
+      {"several chunks", {"cache", "chunked"}},
+      {"batch of unequal rows", {"batch", "ragged"}},
+      {"layers shared", {}},
+      {"all but one layer shared", {}},
+      {"explicit sharing map", {"sharing_map"}},
+      {"owner not adjacent", {}},
+      {"heads 6 over 2 or 3", {}},
+      {"soft cap", {}},
+      {"rewind", {"cache", "rewind"}},
+      {"fork, reorder or save", {"cache", "fork", "reorder", "save"}},
+      {"rewind past the wrap", {"cache", "rewind"}},
+      {"window wrapped in a batch", {"cache", "batch"}},
+      {"batch with an empty row", {"cache", "batch", "ragged"}},
+      {"fork, then both go on", {"cache", "fork"}},
+      {"restore after the wrap", {"cache", "save"}},
+      {"far position", {"cache", "start"}}};
+  return classes;
 }
 
 }  // namespace
@@ -274,6 +282,19 @@ std::set<std::string> coverage_classes(const Case& test_case, const ModelConfig&
   return classes;
 }
 
+bool can_meet(const std::string& coverage_class, const SubjectInfo& info) {
+  const std::size_t colon = coverage_class.find(": ");
+  if (!info.families.count(coverage_class.substr(0, colon) + "_text")) return false;
+  const std::string name = coverage_class.substr(colon + 2);
+  if (name == "rewind past the wrap" && info.margin < SessionLives::kRewindMargin) return false;
+  for (const HardClass& hard : hard_classes()) {
+    if (name != hard.name) continue;
+    return std::all_of(hard.needs.begin(), hard.needs.end(),
+                       [&](const std::string& need) { return info.capabilities.count(need) > 0; });
+  }
+  return true;  // classes of one family's models need nothing more
+}
+
 std::set<std::string> all_coverage_classes() {
   std::set<std::string> classes = {"gemma4: experts",
                                    "gemma4: two head sizes",
@@ -281,9 +302,9 @@ std::set<std::string> all_coverage_classes() {
                                    "gemma4: partial rotary",
                                    "gemma3n: activation sparsity",
                                    "gemma3n: smaller per-layer vocabulary"};
-  for (const std::string& name : class_names()) {
-    classes.insert("gemma3n: " + name);
-    classes.insert("gemma4: " + name);
+  for (const HardClass& hard : hard_classes()) {
+    classes.insert(std::string("gemma3n: ") + hard.name);
+    classes.insert(std::string("gemma4: ") + hard.name);
   }
   return classes;
 }

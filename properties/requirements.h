@@ -21,6 +21,10 @@ std::string missing_for(const Case& test_case, const ModelConfig& config, const 
 /// Hard classes a case belongs to, for the coverage of a report: "gemma3n: window crossed", ….
 std::set<std::string> coverage_classes(const Case& test_case, const ModelConfig& config);
 
+/// Whether cases of a class can be compared on a subject at all: it has the family, the
+/// capabilities and, for rewinds past the wrap, the margin.
+bool can_meet(const std::string& coverage_class, const SubjectInfo& info);
+
 /// Every class there is.
 std::set<std::string> all_coverage_classes();
 

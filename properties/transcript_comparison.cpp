@@ -33,11 +33,12 @@ std::optional<double> budget_at(const TranscriptComparison& how, const Expected&
   return assessment.budget[token];
 }
 
-bool surely_within(const TranscriptComparison& how, const Expected& expected, const At& at) {
+/// The same bits, or no further apart than the plain reference errs.
+bool surely_within(const TranscriptComparison& how, const Expected& expected, const At& at,
+                   std::span<const double> want, std::span<const double> have) {
+  if (compare_bits(want, have).within) return true;
   if (how.bits || how.gauge == nullptr) return false;
-  return how.gauge->surely_within(*expected.history, at.token,
-                                  row_of(expected.output->logits, expected.position),
-                                  row_of(at.record.output.logits, at.index), how.widening);
+  return how.gauge->surely_within(*expected.history, at.token, want, have, how.widening);
 }
 
 Outcome compare_logits(const TranscriptComparison& how, const Transcript& seen) {
@@ -45,7 +46,9 @@ Outcome compare_logits(const TranscriptComparison& how, const Transcript& seen) 
   for_each_position(seen, [&](const At& at) {
     const std::optional<Expected> expected = how.expected(at);
     if (!expected) return;
-    if (surely_within(how, *expected, at)) {
+    const auto want = row_of(expected->output->logits, expected->position);
+    const auto have = row_of(at.record.output.logits, at.index);
+    if (surely_within(how, *expected, at, want, have)) {  // no need to measure a budget
       ++outcome.compared;
       return;
     }
@@ -55,8 +58,6 @@ Outcome compare_logits(const TranscriptComparison& how, const Transcript& seen) 
       return;
     }
     ++outcome.compared;
-    const auto want = row_of(expected->output->logits, expected->position);
-    const auto have = row_of(at.record.output.logits, at.index);
     const RowComparison row = how.compare(want, have, *budget);
     outcome.budget_used = std::max(outcome.budget_used, row.budget_used);
     if (row.within) return;
@@ -142,14 +143,21 @@ std::optional<Expected> OracleAnswers::find(const At& at) const {
   return std::nullopt;
 }
 
-std::optional<Expected> same_position(const Transcript& other, const At& at) {
-  const std::ptrdiff_t row = &at.span - at.record.rows.data();
-  for (const CallRecord& record : other) {
-    if (record.call == at.record.call) {
-      return Expected{&record.output, at.index, &record.rows[row].history};
-    }
-  }
-  return std::nullopt;
+SamePlace::SamePlace(const Transcript& other, const std::vector<Call>& calls, bool causal)
+    : other_(other), causal_(causal), longest_(longest_histories(calls, causal)) {}
+
+std::optional<Expected> SamePlace::find(const At& at) const {
+  const auto record = std::find_if(other_.begin(), other_.end(),
+                                   [&](const CallRecord& r) { return r.call == at.record.call; });
+  if (record == other_.end()) return std::nullopt;
+  // Of the other run: its tokens further on may not be these.
+  const TokenHistory& history = record->rows[&at.span - at.record.rows.data()].history;
+  const auto covers = [&](const TokenHistory& h) {
+    return causal_ ? history.is_prefix_of(h) : history == h;
+  };
+  const auto longest = std::find_if(longest_.begin(), longest_.end(), covers);
+  if (longest == longest_.end()) return std::nullopt;
+  return Expected{&record->output, at.index, &*longest};
 }
 
 void for_each_position(const Transcript& transcript, const std::function<void(const At&)>& visit) {

@@ -56,8 +56,17 @@ class OracleAnswers {
   std::vector<Known> known_;
 };
 
-/// The same position of the same call in another run of the calls.
-std::optional<Expected> same_position(const Transcript& other, const At& at);
+/// The same place in another transcript of the same calls.
+class SamePlace {
+ public:
+  SamePlace(const Transcript& other, const std::vector<Call>& calls, bool causal);
+  std::optional<Expected> find(const At& at) const;
+
+ private:
+  const Transcript& other_;
+  bool causal_;
+  std::vector<TokenHistory> longest_;  ///< one assessment of these covers all the others
+};
 
 /// Visits every new position of every call.
 void for_each_position(const Transcript& transcript, const std::function<void(const At&)>& visit);

@@ -9,6 +9,7 @@ harness against. To put an engine of your own under test, copy this file and rep
 import copy
 import json
 import sys
+import zipfile
 
 import numpy as np
 
@@ -77,7 +78,7 @@ class Session:
                     key = name[:-len(".first")]
                     row.kv[int(key.split(".")[1])] = (
                         int(saved[name]), saved[key + ".k"], saved[key + ".v"])
-        except (OSError, KeyError, ValueError) as error:
+        except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
             invalid(f"{path} holds no saved session: {error}")
         return Session(model, rows, capacity)
 

@@ -98,13 +98,14 @@ class Causality : public GeneratedProperty {
     const int last = static_cast<int>(last_asking(test_case.calls));
     Gauge gauge(judgement.model, judgement.subject.info().dtype, &judgement.yardstick);
     gauge.prepare(longest_histories(test_case.calls));
+    const SamePlace same(before, test_case.calls, /*causal=*/true);
     TranscriptComparison comparison = comparison_within(
         test_case, judgement, config, [&](const At& at) -> std::optional<Expected> {
           const int in_call = at.token - at.span.first;
           const bool later =
               at.record.call == last && in_call >= cut_of(test_case, at.span.row, at.span.count());
           if (later) return std::nullopt;
-          return same_position(before, at);
+          return same.find(at);
         });
     comparison.gauge = &gauge;
     Verdict verdict = comparison.judge(after);

@@ -7,7 +7,6 @@
 #include "properties/generated_property.h"
 #include "properties/invariants/invariants.h"
 #include "properties/transcript_comparison.h"
-#include "properties/yardstick.h"
 
 namespace kvconform {
 namespace {
@@ -23,10 +22,6 @@ class Determinism : public GeneratedProperty {
 
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
     return guarded(test_case, judgement, [&](const ModelConfig& config) {
-      for (const TokenHistory& history :  // the longest first: one assessment covers the others
-           longest_histories(test_case.calls, !config.bidirectional_all)) {
-        if (!judgement.subject.info().bit_stable) judgement.yardstick.assess(history, false);
-      }
       const LoadedModel model(judgement.subject, judgement.model);
       const Transcript first = run(test_case, judgement, config, model);
       Verdict verdict =
@@ -58,15 +53,9 @@ class Determinism : public GeneratedProperty {
   /// Position by position: the calls are the same, so are the places in their outputs.
   static Verdict compare(const Case& test_case, Judgement& judgement, const ModelConfig& config,
                          const Transcript& first, const Transcript& second) {
-    return comparison_within(test_case, judgement, config,
-                             [&](const At& at) -> std::optional<Expected> {
-                               for (const CallRecord& record : first) {
-                                 if (record.call != at.record.call) continue;
-                                 return Expected{&record.output, at.index, &at.span.history};
-                               }
-                               return std::nullopt;
-                             })
-        .judge(second);
+    const SamePlace place(first, test_case.calls, !config.bidirectional_all);
+    const auto expected = [&](const At& at) { return place.find(at); };
+    return comparison_within(test_case, judgement, config, expected).judge(second);
   }
 
   static Verdict named(Verdict verdict, const char* which) {

@@ -96,8 +96,9 @@ class EqualConfigurations : public GeneratedProperty {
     Judgement of_pair{*left, judgement.subject, judgement.against, yardstick, trace};
     Gauge gauge(*left, judgement.subject.info().dtype, &yardstick);
     gauge.prepare(longest_histories(test_case.calls));
-    TranscriptComparison comparison = comparison_within(
-        test_case, of_pair, config, [&](const At& at) { return same_position(expected, at); });
+    const SamePlace same(expected, test_case.calls, !config.bidirectional_all);
+    TranscriptComparison comparison =
+        comparison_within(test_case, of_pair, config, [&](const At& at) { return same.find(at); });
     comparison.bits = comparison.bits && rule.same_arithmetic;
     comparison.widening *= pair.scale;
     comparison.gauge = &gauge;

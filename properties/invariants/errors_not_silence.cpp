@@ -20,7 +20,6 @@
 #include "properties/invariants/invariants.h"
 #include "properties/temporary_folder.h"
 #include "properties/transcript_comparison.h"
-#include "properties/yardstick.h"
 #include "reference/layer_plan.h"
 
 namespace kvconform {
@@ -323,12 +322,9 @@ class ErrorsNotSilence : public GeneratedProperty {
       verdict.cause = "an input is not checked before it is used";
       return verdict;
     }
-    for (const TokenHistory& history : longest_histories(test_case.calls)) {
-      if (!judgement.subject.info().bit_stable) judgement.yardstick.assess(history, false);
-    }
-    Verdict verdict = comparison_within(test_case, judgement, config, [&](const At& at) {
-                        return same_place(plain, at);
-                      }).judge(seen);
+    const SamePlace place(plain, test_case.calls, true);
+    const auto expected = [&](const At& at) { return place.find(at); };
+    Verdict verdict = comparison_within(test_case, judgement, config, expected).judge(seen);
     if (verdict.kind == VerdictKind::differs) {
       verdict.message = "after requests that were refused: " + verdict.message;
       verdict.cause = "a refused request changes the session: check before anything moves";
@@ -366,15 +362,6 @@ class ErrorsNotSilence : public GeneratedProperty {
       if (!once && call.kind == Call::Kind::extend) bad.try_once(*target), once = true;
     }
     return seen;
-  }
-
-  static std::optional<Expected> same_place(const Transcript& plain, const At& at) {
-    for (const CallRecord& record : plain) {
-      if (record.call == at.record.call) {
-        return Expected{&record.output, at.index, &at.span.history};
-      }
-    }
-    return std::nullopt;
   }
 
   static Verdict judge_refed(const Case& test_case, Judgement& judgement, const ModelConfig& config,

@@ -15,6 +15,7 @@
 #include "properties/gauge.h"
 #include "properties/generated_property.h"
 #include "properties/invariants/invariants.h"
+#include "properties/localisation.h"
 #include "properties/shrinking.h"
 #include "reference/error.h"
 
@@ -93,7 +94,10 @@ class GlobalReach : public GeneratedProperty {
         return Verdict{VerdictKind::not_applicable, "every layer of the model slides", std::nullopt,
                        0, ""};
       }
-      return judge_reach(test_case, judgement, config);
+      Verdict verdict = judge_reach(test_case, judgement, config);
+      if (verdict.kind != VerdictKind::differs) return verdict;
+      if (const auto place = locate(test_case, judgement)) verdict.first_difference = place;
+      return verdict;
     });
   }
 

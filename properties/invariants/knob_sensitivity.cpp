@@ -16,6 +16,7 @@
 #include "properties/generated_property.h"
 #include "properties/invariants/config_knobs.h"
 #include "properties/invariants/invariants.h"
+#include "properties/localisation.h"
 #include "properties/model_draft.h"
 #include "properties/transcript_comparison.h"
 #include "reference/error.h"
@@ -38,6 +39,10 @@ bool valid(const json& config) {
   }
 }
 
+bool is_causal(const ModelSource& source) {
+  return !source.checkpoint()->config().bidirectional_all;
+}
+
 double largest_difference(std::span<const double> a, std::span<const double> b) {
   return compare_within(a, b, HUGE_VAL).error;
 }
@@ -53,8 +58,7 @@ class Turn {
         before_(judgement.model, judgement.subject.info().dtype, &judgement.yardstick),
         after_(turned, judgement.subject.info().dtype) {
     before_.prepare(longest_histories(test_case.calls));
-    const bool causal = !turned.checkpoint()->config().bidirectional_all;
-    after_.prepare(longest_histories(test_case.calls, causal));
+    after_.prepare(longest_histories(test_case.calls, is_causal(turned)));
   }
 
   Verdict judge() {
@@ -80,7 +84,8 @@ class Turn {
     const auto row = after_.compare(history, at.token, want, have, 1);
     if (!row || row->within) return {};
     if (!unturned_) unturned_ = run(judgement_.model);  // only now: most knobs are fine
-    const auto old = same_position(*unturned_, at);
+    const SamePlace same(*unturned_, test_case_.calls, is_causal(judgement_.model));
+    const auto old = same.find(at);
     const std::span<const double> old_have(old->output->logits.row(old->position),
                                            static_cast<std::size_t>(old->output->logits.vocab));
     const auto old_want = before_.truth(history, at.token);
@@ -179,7 +184,14 @@ class KnobSensitivity : public GeneratedProperty {
       return turned && valid(*turned);
     });
     const auto source = ModelDraft::drawn(*knob->turn(input), test_case.model.weights).source();
-    return Turn(test_case, judgement, knob->name, *source).judge();
+    Verdict verdict = Turn(test_case, judgement, knob->name, *source).judge();
+    if (verdict.kind != VerdictKind::differs || !judgement.traces) return verdict;
+    Case turned = test_case;
+    turned.model.config_text = source->text_config().dump();
+    Yardstick yardstick(source->checkpoint(), judgement.subject.info().dtype);
+    Judgement of_turned{*source, judgement.subject, judgement.against, yardstick, true};
+    if (const auto place = locate(turned, of_turned)) verdict.first_difference = place;
+    return verdict;
   }
 
   static Verdict judge_harmless(const Case& test_case, Judgement& judgement,
@@ -198,8 +210,9 @@ class KnobSensitivity : public GeneratedProperty {
     const Transcript expected = run(judgement.model), seen = run(*source);
     Gauge gauge(judgement.model, judgement.subject.info().dtype, &judgement.yardstick);
     gauge.prepare(longest_histories(test_case.calls));
+    const SamePlace same(expected, test_case.calls, !config.bidirectional_all);
     TranscriptComparison comparison = comparison_within(
-        test_case, judgement, config, [&](const At& at) { return same_position(expected, at); });
+        test_case, judgement, config, [&](const At& at) { return same.find(at); });
     comparison.gauge = &gauge;
     Verdict verdict = comparison.judge(seen);
     if (verdict.kind == VerdictKind::differs) {

@@ -264,8 +264,9 @@ class LoadTolerance : public GeneratedProperty {
       const Transcript seen = run(*written);
       Gauge gauge(*plain, judgement.subject.info().dtype, &judgement.yardstick);
       gauge.prepare(longest_histories(test_case.calls));
+      const SamePlace same(expected, test_case.calls, !config.bidirectional_all);
       TranscriptComparison comparison = comparison_within(
-          test_case, judgement, config, [&](const At& at) { return same_position(expected, at); });
+          test_case, judgement, config, [&](const At& at) { return same.find(at); });
       comparison.gauge = &gauge;
       verdict = comparison.judge(seen);
     } catch (const SubjectRefusal& e) {

@@ -9,6 +9,7 @@
 #include "properties/equivalence.h"
 #include "properties/generated_property.h"
 #include "properties/invariants/invariants.h"
+#include "properties/localisation.h"
 #include "properties/rotary_conventions.h"
 
 namespace kvconform {
@@ -35,7 +36,9 @@ class RotaryConvention : public GeneratedProperty {
       if (found.convention.empty()) return Verdict{};
       // A shrunk case has one path left; the other ones tell how far it goes.
       const std::string cause = judgement.traces ? rotary_cause(test_case, judgement) : "";
-      return differs(found, cause);
+      Verdict verdict = differs(found, cause);
+      if (const auto place = locate(test_case, judgement)) verdict.first_difference = place;
+      return verdict;
     });
   }
 

@@ -16,7 +16,9 @@
 #include "properties/gauge.h"
 #include "properties/generated_property.h"
 #include "properties/invariants/invariants.h"
+#include "properties/localisation.h"
 #include "properties/model_draft.h"
+#include "properties/transcript_comparison.h"
 #include "reference/error.h"
 
 namespace kvconform {
@@ -304,8 +306,6 @@ class Topology : public GeneratedProperty {
   static Verdict judge_valid(const Case& test_case, Judgement& judgement, const ModelConfig& config,
                              const Layout& layout, const json& laid) {
     const auto source = ModelDraft::drawn(laid, test_case.model.weights).source();
-    Gauge gauge(*source, judgement.subject.info().dtype);
-    gauge.prepare(longest_histories(test_case.calls));
     Transcript seen;
     try {
       const LoadedModel model(judgement.subject, *source);
@@ -315,23 +315,42 @@ class Topology : public GeneratedProperty {
       return differs(layout, fmt::format("a valid layout is refused: {}", e.what()),
                      "the sharing plan refuses more than it must");
     }
-    for (const CallRecord& record : seen) {
-      int index = 0;
-      for (const RowSpan& span : record.rows) {
-        for (int token = 0; token < span.count(); ++token, ++index) {
-          const std::span<const double> have(record.output.logits.row(index),
-                                             static_cast<std::size_t>(record.output.logits.vocab));
-          const auto row =
-              gauge.compare(span.history, token, gauge.truth(span.history, token), have, 1);
-          if (!row || row->within) continue;
-          return differs(layout,
-                         fmt::format("token {} is {:.3g} budgets away from the model's", token,
-                                     row->budget_used),
-                         "consumers read another layer than the plan names (`kvconform plan`)");
-        }
-      }
+    Verdict verdict = judge_against_truth(test_case, judgement, layout, *source, seen);
+    if (verdict.kind == VerdictKind::differs) {
+      verdict.first_difference = place(test_case, judgement, *source, laid);
     }
-    return {};
+    return verdict;
+  }
+
+  static Verdict judge_against_truth(const Case& test_case, Judgement& judgement,
+                                     const Layout& layout, const ModelSource& source,
+                                     const Transcript& seen) {
+    Gauge gauge(source, judgement.subject.info().dtype);
+    gauge.prepare(longest_histories(test_case.calls));
+    Verdict verdict;
+    for_each_position(seen, [&](const At& at) {
+      if (verdict.kind != VerdictKind::conforms) return;
+      const Logits& logits = at.record.output.logits;
+      const std::span<const double> have(logits.row(at.index),
+                                         static_cast<std::size_t>(logits.vocab));
+      const auto want = gauge.truth(at.span.history, at.token);
+      const auto row = gauge.compare(at.span.history, at.token, want, have, 1);
+      if (!row || row->within) return;
+      verdict = differs(layout,
+                        fmt::format("token {} is {:.3g} budgets away from the model's", at.token,
+                                    row->budget_used),
+                        "consumers read another layer than the plan names (`kvconform plan`)");
+    });
+    return verdict;
+  }
+
+  static std::optional<Difference> place(const Case& test_case, Judgement& judgement,
+                                         const ModelSource& source, const json& laid) {
+    Case of_layout = test_case;
+    of_layout.model.config_text = laid.dump();
+    Yardstick yardstick(source.checkpoint(), judgement.subject.info().dtype);
+    Judgement judged{source, judgement.subject, judgement.against, yardstick, judgement.traces};
+    return locate(of_layout, judged);
   }
 
   static Verdict judge_invalid(const Case& test_case, Judgement& judgement, const Layout& layout,
