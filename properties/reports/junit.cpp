@@ -11,7 +11,7 @@ namespace kvconform {
 namespace {
 
 /// XML 1.0 has no other control characters, not even escaped.
-std::string printable(std::string text) {
+std::string xml_text(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') c = '?';
   }
@@ -19,7 +19,7 @@ std::string printable(std::string text) {
 }
 
 void set(pugi::xml_node node, const char* name, const std::string& value) {
-  node.append_attribute(name).set_value(printable(value).c_str());
+  node.append_attribute(name).set_value(xml_text(value).c_str());
 }
 
 struct Totals {
@@ -58,7 +58,7 @@ void add_result(pugi::xml_node suite, const PropertyResult& result, Totals& tota
   set(node, "message", result.message);
   if (std::string(kind) == "skipped") return;
   set(node, "type", to_string(result.verdict));
-  node.append_child(pugi::node_pcdata).set_value(printable(failure_text(result)).c_str());
+  node.append_child(pugi::node_pcdata).set_value(xml_text(failure_text(result)).c_str());
 }
 
 }  // namespace
