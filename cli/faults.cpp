@@ -2,6 +2,7 @@
 // property catches is a hole in the harness.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,21 +11,24 @@
 #include "cli/interrupt.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
-#include "cli/progress.h"
 #include "cli/words.h"
-#include "properties/faults/faults.h"
-#include "properties/property.h"
+#include "properties/faults/fault_matrix.h"
+#include "properties/faults/matrix_report.h"
 #include "properties/runner.h"
 #include "reference/error.h"
 
 namespace kvconform::cli {
 namespace {
 
+constexpr double kShrinkSeconds = 5;
+constexpr std::size_t kSampled = 5;  // every fifth fault is in the sample
+
 struct Options {
   std::vector<std::string> names;
   std::string size = "default";
-  RunOptions run;
-  bool list = false;
+  std::filesystem::path report;
+  MatrixOptions matrix;
+  bool list = false, sample = false, shrink = false;
 };
 
 ExitCode list_faults() {
@@ -33,8 +37,7 @@ ExitCode list_faults() {
   return ExitCode::conforms;
 }
 
-std::vector<Fault> chosen_faults(const std::vector<std::string>& names) {
-  if (names.empty()) return all_faults();
+std::vector<Fault> named_faults(const std::vector<std::string>& names) {
   std::vector<std::string> known;
   for (const Fault& fault : all_faults()) known.push_back(fault.name);
   std::vector<Fault> chosen;
@@ -48,58 +51,56 @@ std::vector<Fault> chosen_faults(const std::vector<std::string>& names) {
   return chosen;
 }
 
-// The property that must catch the fault comes first: the others run only if it does not.
-std::vector<std::string> properties_in_order(const Fault& fault) {
-  std::vector<std::string> names = {fault.caught_by};
-  for (const auto& property : all_properties())
-    if (property->name() != fault.caught_by) names.emplace_back(property->name());
-  return names;
+std::vector<Fault> chosen_faults(const Options& options) {
+  if (!options.names.empty()) return named_faults(options.names);
+  std::vector<Fault> chosen;
+  for (std::size_t i = 0; i < all_faults().size(); ++i)
+    if (!options.sample || i % kSampled == 0) chosen.push_back(all_faults()[i]);
+  return chosen;
 }
 
-bool catches(const PropertyResult& result) {
-  return result.verdict == VerdictKind::differs || result.verdict == VerdictKind::broken ||
-         result.verdict == VerdictKind::flaky;
+/// Sizes that have no late positions need not catch faults that show only there.
+bool must_be_caught(const FaultResult& result, const MatrixOptions& options) {
+  return options.size == CaseSize::deep || !result.fault.deep;
 }
 
-// One property on one fault; stops at the first failing case.
-PropertyResult run_pair(RunOptions run, const Fault& fault, const std::string& property) {
-  run.subjects = {"fault:" + fault.name};
-  run.properties = {property};
-  run.stop_at_first_failure = true;
-  run.shrink_seconds = 0;
-  return run_properties(run).results.at(0);
+void show(const FaultResult& result, const MatrixOptions& options) {
+  if (!result.judged) return;
+  const char* word = result.caught()                   ? "caught"
+                     : must_be_caught(result, options) ? "missed"
+                                                       : "deep";
+  print("{:<7} {:<36} {}\n", word, result.fault.name, catch_text(result));
 }
 
-// The properties that catch a fault: the first one, or all of them in the whole matrix.
-std::vector<std::string> caught_by(const Options& options, const Fault& fault) {
-  std::vector<std::string> catching;
-  for (const std::string& property : properties_in_order(fault)) {
-    if (*options.run.stop) break;
-    if (!catches(run_pair(options.run, fault, property))) continue;
-    catching.push_back(property);
-    if (options.size != "deep") break;
-  }
-  return catching;
+void show_totals(const std::vector<FaultResult>& results) {
+  const MatrixTotals totals = totals_of(results);
+  print(
+      "{} of {} first differences are where the fault acts; cases have a median of {} layers, "
+      "prompts of {:+d} tokens past the window\n",
+      totals.pinned, totals.with_place, totals.median_layers, totals.median_prompt_past_window);
+  print("{} of {} faults caught, {} by the property named for them; median {} cases, at most {}\n",
+        totals.caught, totals.faults, totals.caught_as_expected, totals.median_cases,
+        totals.most_cases);
 }
 
 ExitCode run_faults(Options& options) {
   if (options.list) return list_faults();
-  const std::vector<Fault> faults = chosen_faults(options.names);
-  ProgressLine progress;
-  options.run.size = *case_size(options.size);
-  options.run.stop = &stop_on_interrupt();
-  options.run.on_progress = [&](const Progress& now) { progress.update(now); };
-  std::size_t caught = 0;
-  for (const Fault& fault : faults) {
-    const std::vector<std::string> catching = caught_by(options, fault);
-    progress.clear();
-    if (*options.run.stop) return ExitCode::interrupted;
-    caught += !catching.empty();
-    print("{:<8} {:<36} {}\n", catching.empty() ? "missed" : "caught", fault.name,
-          catching.empty() ? "must be caught by " + fault.caught_by : listed(catching));
-  }
-  print("{} of {} faults caught\n", caught, faults.size());
-  return caught == faults.size() ? ExitCode::conforms : ExitCode::violated;
+  MatrixOptions& matrix = options.matrix;
+  matrix.faults = chosen_faults(options);
+  matrix.size = *case_size(options.size);
+  matrix.whole |= options.size == "deep";
+  matrix.shrink_seconds = options.shrink ? kShrinkSeconds : 0;
+  matrix.stop = &stop_on_interrupt();
+  matrix.on_result = [&](const FaultResult& result) { show(result, matrix); };
+  if (!options.report.empty()) open_matrix_report(options.report);
+  const std::vector<FaultResult> results = run_fault_matrix(matrix);
+  if (!options.report.empty()) write_matrix_report(results, matrix, options.report);
+  show_totals(results);
+  if (*matrix.stop) return ExitCode::interrupted;
+  const bool all = std::all_of(results.begin(), results.end(), [&](const FaultResult& r) {
+    return r.caught() || !must_be_caught(r, matrix);
+  });
+  return all ? ExitCode::conforms : ExitCode::violated;
 }
 
 }  // namespace
@@ -114,14 +115,22 @@ Action add_faults(CLI::App& app) {
       ->check(CLI::IsMember({"smoke", "default", "deep"}))
       ->type_name("SIZE")
       ->capture_default_str();
-  app.add_option("--cases", options->run.cases, "generated cases for each pair")
+  app.add_flag("--matrix", options->matrix.whole,
+               "ask every property, not only until one catches the fault");
+  app.add_flag("--sample", options->sample, "every fifth fault only");
+  app.add_flag("--shrink", options->shrink, "make each catching case smaller, five seconds each");
+  app.add_option("--report", options->report,
+                 "write faults.md and faults.json into this new folder")
+      ->type_name("DIR");
+  app.add_option("--cases", options->matrix.cases, "generated cases for each pair")
       ->check(whole_number(1))
       ->type_name("N");
-  app.add_option("--seed", options->run.seed, "seed of the generated cases")
+  app.add_option("--seed", options->matrix.seed, "seed of the generated cases")
       ->check(whole_number(0))
       ->type_name("N")
       ->capture_default_str();
-  app.add_option("--jobs", options->run.jobs, "threads (default: as many as there are processors)")
+  app.add_option("--jobs", options->matrix.jobs,
+                 "threads (default: as many as there are processors)")
       ->check(whole_number(1, 4096))
       ->type_name("N");
   return [options] { return run_faults(*options); };

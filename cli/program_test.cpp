@@ -72,6 +72,16 @@ TEST(Program, version_and_help_are_printed_and_every_command_shows_an_example) {
     EXPECT_NE(succeed({"golden", second, "--help"}).out.find("Example:"), std::string::npos);
 }
 
+TEST(Program, the_first_of_two_words_shows_its_commands_too) {
+  for (const char* word : {"golden", "model"})
+    for (const char* help : {"--help", "-h"})
+      EXPECT_NE(line_with(succeed({word, help}).out, word), "");
+  EXPECT_NE(succeed({"golden", "--help"}).out.find("golden approve"), std::string::npos);
+  EXPECT_NE(succeed({"model", "--help"}).out.find("model create"), std::string::npos);
+  EXPECT_NE(line_with(succeed({"--help"}).out, "  test "), "");
+  EXPECT_EQ(succeed({"check", "--help"}).out.find("--known-failures"), std::string::npos);
+}
+
 TEST(Program, doctor_names_compilers_libraries_and_subjects) {
   const std::string text = succeed({"doctor"}).out;
   for (const char* what : {"compilers", "libraries", "processor", "nvcc", "reference", "process:"})
@@ -118,6 +128,36 @@ TEST(Score, the_same_numbers_give_the_same_hash_and_other_precisions_another) {
   EXPECT_NE(hash({"--tokens", "1,2,3,4", "--subject", "reference:bfloat16"}), reference);
 }
 
+TEST(Score, weights_and_logits_that_are_not_finite_are_warned_of) {
+  const TemporaryFolder folder;
+  const fs::path model = folder / "model";
+  fs::copy(kBase, model, fs::copy_options::recursive);
+  EXPECT_EQ(succeed({"score", model.string(), "--tokens", "1,2"}).error, "");
+  const SafetensorsContent content = read_safetensors(fs::path(kBase) / "model.safetensors");
+  TensorTable table = content.table;
+  for (auto& [name, view] : table.tensors) {
+    if (!name.ends_with("layers.0.input_layernorm.weight")) continue;
+    const TensorView old = view;
+    auto* numbers = reinterpret_cast<float*>(table.add(name, Dtype::f32, old.shape));
+    for (std::int64_t i = 0; i < old.count(); ++i) numbers[i] = element(old, i);
+    numbers[2] = NAN;
+    break;
+  }
+  fs::remove(model / "model.safetensors");
+  write_safetensors(model / "model.safetensors", table);
+  const std::string warnings = succeed({"score", model.string(), "--tokens", "1,2"}).error;
+  EXPECT_NE(line_with(warnings, "warning: the checkpoint holds NaN in tensor ")
+                .find("layers.0.input_layernorm.weight, element 2"),
+            std::string::npos)
+      << warnings;
+  EXPECT_NE(line_with(warnings, "warning: the logits hold NaN, first at position 0, token id 0"),
+            "")
+      << warnings;
+  const Outcome check = run_program({"check", "--model", model.string(), "--cases", "1"});
+  EXPECT_EQ(check.exit_code, 2);
+  EXPECT_NE(check.error.find("layers.0.input_layernorm.weight"), std::string::npos) << check.error;
+}
+
 TEST(ModelCreate, a_created_checkpoint_is_scored_and_repeats_bit_for_bit) {
   const TemporaryFolder folder;
   const auto hash = [&](const std::string& name, const Words& more) {
@@ -148,6 +188,33 @@ TEST(ModelCreate, any_field_of_the_config_can_be_set_in_two_ways) {
 TEST(Golden, list_names_goldens_and_verify_accepts_what_is_approved) {
   EXPECT_NE(succeed({"golden", "list"}).out, "");
   succeed({"golden", "verify"});
+}
+
+TEST(Faults, each_fault_is_listed_and_a_matrix_is_written_for_people_and_for_programs) {
+  EXPECT_NE(line_with(succeed({"faults", "--list"}).out, "own-keys-without-cache"), "");
+  const TemporaryFolder folder;
+  const std::string report = (folder / "report").string();
+  const std::string text =
+      succeed({"faults", "--size", "smoke", "--fault", "own-keys-without-cache", "--fault",
+               "dead-tensors-required", "--report", report})
+          .out;
+  EXPECT_NE(line_with(text, "2 of 2 faults caught"), "") << text;
+  std::ifstream file(folder / "report/faults.json");
+  const nlohmann::json matrix = nlohmann::json::parse(file);
+  ASSERT_EQ(matrix.at("results").size(), 2u);
+  const nlohmann::json& first = matrix.at("results").at(0);
+  EXPECT_EQ(first.at("catches").at(0).at("property"), "cache-independence");
+  EXPECT_EQ(first.at("pinned"), true);
+  EXPECT_EQ(matrix.at("results").at(1).at("pinned"), nullptr);  // acts nowhere in the model
+  EXPECT_TRUE(fs::exists(folder / "report/faults.md"));
+}
+
+TEST(Faults, a_fault_that_nobody_catches_is_exit_code_1) {
+  // It takes dozens of cases to show; one is not enough.
+  const Outcome outcome = run_program(
+      {"faults", "--fault", "prefix-found-by-short-hash", "--size", "smoke", "--cases", "1"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
+  EXPECT_NE(line_with(outcome.out, "missed"), "") << outcome.out;
 }
 
 TEST(Output, a_full_disk_is_exit_code_5_and_a_reader_that_went_away_is_none) {

@@ -117,6 +117,7 @@ void PairRun::work(int worker) {
     Record record;
     record.index = index;
     record.verdict = judge.judge(property_, test_case, /*traces=*/false);
+    record.against_used = judge.against_used();
     record.classes = coverage_classes(test_case, config_of(test_case.model));
     add(std::move(record), worker == 0);
   }

@@ -149,6 +149,13 @@ void attend(const typename N::Scalar* query, const KeyValues<typename N::Scalar>
   for (int d = 0; d < head_dim; ++d) out[d] = N::store(total.weighted[d] / total.sum);
 }
 
+template <class N>
+void Healthy::attend(const LayerPlan& layer, const CallShape&, const typename N::Scalar* query,
+                     const KeyValues<typename N::Scalar>& kv, int offset, KeyRange range,
+                     typename N::Scalar* out) const {
+  kvconform::attend<N>(query, kv, offset, layer.head_dim, range, out);
+}
+
 /// Everything an attention layer is made of but its activations.
 template <class N, class Decisions>
 struct AttentionContext {
@@ -168,8 +175,9 @@ Matrix<typename N::Scalar> queries(const AttentionContext<N, Decisions>& at, con
   auto q = linear<N>(x, at.weights.q_proj, at.weights.q_bias, at.threads);
   rms_norm_heads<N>(q, at.layer.head_dim, at.weights.q_norm, at.eps);
   for (int t = 0; t < q.rows; ++t)
-    rotate<N>(q.row(t), at.layer.query_heads, at.layer.head_dim, at.frequencies,
-              at.decisions.query_position(at.layer, call, t));
+    at.decisions.template rotate<N>(at.layer, call, q.row(t), at.layer.query_heads, at.frequencies,
+                                    at.decisions.query_position(at.layer, call, t));
+  at.decisions.scale_queries(at.layer, call, q);
   return q;
 }
 
@@ -192,8 +200,9 @@ NewKeysValues<typename N::Scalar> new_keys_values(const AttentionContext<N, Deci
   rms_norm_heads<N>(fresh.keys, at.layer.head_dim, at.weights.k_norm, at.eps);
   rms_norm_heads<N>(fresh.values, at.layer.head_dim, {}, at.eps);
   for (int t = 0; t < fresh.keys.rows; ++t)
-    rotate<N>(fresh.keys.row(t), at.layer.key_value_heads, at.layer.head_dim, at.frequencies,
-              at.decisions.key_position(at.layer, call, t));
+    at.decisions.template rotate<N>(at.layer, call, fresh.keys.row(t), at.layer.key_value_heads,
+                                    at.frequencies, at.decisions.key_position(at.layer, call, t));
+  at.decisions.prepare_to_keep(at.layer, call, fresh.keys, fresh.values);
   return fresh;
 }
 
@@ -219,15 +228,15 @@ Matrix<typename N::Scalar> attention(const AttentionContext<N, Decisions>& at,
     shared.publish(at.layer.layer,
                    keeper.keep(at.layer, call, std::move(fresh.keys), std::move(fresh.values)));
   }
-  const KeyValues<S>& kv = shared.of(at.decisions.read_from(at.layer, call));
-  const int heads_per_group = at.layer.query_heads / at.layer.key_value_heads;
+  const KeyValues<S>& kv =
+      at.decisions.as_read(at.layer, call, shared.of(at.decisions.read_from(at.layer, call)));
   Matrix<S> mixed(x.rows, at.layer.query_heads * at.layer.head_dim);
   for (int t = 0; t < x.rows; ++t) {
     const KeyRange range = visible_keys<N>(at, call, call.past + t);
     for (int h = 0; h < at.layer.query_heads; ++h) {
-      const int offset = h / heads_per_group * at.layer.head_dim;
-      attend<N>(q.row(t) + h * at.layer.head_dim, kv, offset, at.layer.head_dim, range,
-                mixed.row(t) + h * at.layer.head_dim);
+      const int offset = at.decisions.key_head(at.layer, call, h) * at.layer.head_dim;
+      at.decisions.template attend<N>(at.layer, call, q.row(t) + h * at.layer.head_dim, kv, offset,
+                                      range, mixed.row(t) + h * at.layer.head_dim);
     }
   }
   return linear<N>(mixed, at.weights.o_proj, at.weights.o_bias, at.threads);

@@ -30,16 +30,19 @@ void add_per_layer_input(const LayerInputs<N, Decisions>& in, const CallShape& c
                          Streams<typename N::Scalar>& streams) {
   using S = typename N::Scalar;
   Matrix<S> q = streams[in.config.altup_active_idx];  // a copy: the stream itself keeps its value
-  if (in.config.altup_correct_scale) {
+  if (in.attention.decisions.corrects_output_scale(in.config, call)) {
     const auto scale = widened<N>(in.attention.weights.altup_correct_output_scale);
     for (int t = 0; t < q.rows; ++t)
       for (int i = 0; i < q.cols; ++i) q.at(t, i) = N::store(q.at(t, i) * scale[i]);
   }
-  q = per_layer_output<N>(q, in.per_layer, in.attention.layer.layer, in.attention.weights,
-                          in.config.rms_norm_eps, in.attention.threads, [&](int t) {
-                            return in.attention.decisions.per_layer_input_of(call, t);
+  q = per_layer_output<N>(q, in.per_layer, in.attention.weights, in.config.rms_norm_eps,
+                          in.attention.threads, [&](int t) {
+                            return in.attention.decisions.per_layer_input_of(in.attention.layer,
+                                                                             call, t);
                           });
-  for (std::size_t s = 1; s < streams.size(); ++s) add_in_place<N>(streams[s], q);
+  for (std::size_t s = in.attention.decisions.first_stream_with_per_layer_input();
+       s < streams.size(); ++s)
+    add_in_place<N>(streams[s], q);
 }
 
 template <class N, class Decisions, class Keeper>
@@ -53,8 +56,8 @@ Streams<typename N::Scalar> gemma3n_layer(const LayerInputs<N, Decisions>& in,
   const double eps = in.config.rms_norm_eps;
   const int active = in.config.altup_active_idx, threads = in.attention.threads;
 
-  Streams<S> streams = predict<N>(h, active, w, eps);  // 1, 2
-  const Matrix<S>& u = streams[active];                // 3
+  Streams<S> streams = predict<N>(h, in.attention.decisions.router_stream(active), w, eps);  // 1, 2
+  const Matrix<S>& u = streams[active];                                                      // 3
   const Matrix<S> v = rms_norm<N>(u, w.input_layernorm, eps);
   const Matrix<S> l = laurel<N>(v, w, eps, threads);                          // 4
   const Matrix<S> raw = attention<N>(in.attention, call, v, keeper, shared);  // 5
@@ -63,7 +66,7 @@ Streams<typename N::Scalar> gemma3n_layer(const LayerInputs<N, Decisions>& in,
   const Matrix<S> g = join<N>(u, b, l);  // 6
   Matrix<S> activated = rms_norm<N>(     // 7
       mlp<N>(rms_norm<N>(g, w.pre_feedforward_layernorm, eps), w,
-             in.attention.layer.activation_sparsity, threads),
+             in.attention.decisions.activation_sparsity(in.attention.layer, call), threads),
       w.post_feedforward_layernorm, eps);
   add_in_place<N>(activated, g);
   correct<N>(streams, activated, active, w, eps);  // 8

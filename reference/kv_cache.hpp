@@ -31,15 +31,21 @@ template <class N, class D>
 auto KvCache<N, D>::append(int row, const LayerPlan& layer, const Matrix<S>& keys,
                            const Matrix<S>& values) -> KeyValues<S> {
   Slot& slot = rows_[row].slots[layer.cache_slot];
-  const std::size_t needed = slot.keys.size() + keys.values.size();
+  const int times = decisions_.times_appended(layer);
+  const std::size_t needed = slot.keys.size() + times * keys.values.size();
   const std::size_t block = std::size_t(kCacheGranularity) * width(layer);
   const std::size_t reserved = (needed + block - 1) / block * block;
   if (needed > slot.keys.capacity()) {
     slot.keys.reserve(reserved);
     slot.values.reserve(reserved);
   }
-  slot.keys.insert(slot.keys.end(), keys.values.begin(), keys.values.end());
-  slot.values.insert(slot.values.end(), values.values.begin(), values.values.end());
+  for (int i = 0; i < times; ++i) {
+    const int index =
+        decisions_.write_index(count(layer, slot), count(layer, rows_[0].slots[layer.cache_slot]));
+    const auto at = std::ptrdiff_t(index) * width(layer);
+    slot.keys.insert(slot.keys.begin() + at, keys.values.begin(), keys.values.end());
+    slot.values.insert(slot.values.begin() + at, values.values.begin(), values.values.end());
+  }
   return view(row, layer);
 }
 
@@ -57,8 +63,9 @@ void KvCache<N, D>::advance(int row, int tokens) {
   for (const LayerPlan& layer : owners_) {
     Slot& slot = r.slots[layer.cache_slot];
     const int end = slot.first + count(layer, slot);
-    const int first = std::min(
-        end, decisions_.first_kept(layer, shape_.start, shape_.start + r.mark, shape_.margin));
+    const int first =
+        std::min(end, decisions_.first_kept(layer, shape_.start, shape_.start + r.mark,
+                                            shape_.margin, tokens, slot.first));
     if (first <= slot.first) continue;
     const auto gone = std::ptrdiff_t(first - slot.first) * width(layer);
     slot.keys.erase(slot.keys.begin(), slot.keys.begin() + gone);
@@ -119,8 +126,11 @@ void KvCache<N, D>::rewind(const std::vector<int>& lengths) {
               std::to_string(rows_[r].mark) + ", margin " + std::to_string(shape_.margin) + ")",
           "rewind by at most the margin, rewind to 0, or open the cache with a larger margin");
   }
-  for (std::size_t r = 0; r < rows_.size(); ++r)
-    if (lengths[r] != rows_[r].length) rewind_row(rows_[r], lengths[r]);
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    const int length =
+        decisions_.rewound_length(owners_, lengths, static_cast<int>(r), rows_[r].length);
+    if (length != rows_[r].length) rewind_row(rows_[r], length);
+  }
 }
 
 template <class N, class D>
@@ -141,7 +151,7 @@ void KvCache<N, D>::reorder(const std::vector<int>& source_rows) {
     reordered[r] = rows_[source_rows[r]];
     for (const LayerPlan& layer : owners_)
       reordered[r].slots[layer.cache_slot] =
-          rows_[decisions_.reorder_source(layer, static_cast<int>(r), source_rows[r])]
+          rows_[decisions_.reorder_source(layer, static_cast<int>(r), source_rows)]
               .slots[layer.cache_slot];
   }
   rows_ = std::move(reordered);
@@ -257,6 +267,7 @@ KvCache<N, D> KvCache<N, D>::restore(const std::vector<LayerPlan>& plan, std::is
       slot.values.resize(slot.keys.size());
       read_numbers(in, slot.keys);
       read_numbers(in, slot.values);
+      decisions.arrange_restored(layer, slot.keys, slot.values);
     }
   }
   return cache;

@@ -65,7 +65,7 @@ class Model {
   template <class Keeper>
   Matrix<S> forward(std::span<const int> tokens, const CallShape& call, Keeper& keeper,
                     Trace* trace) const;
-  Matrix<S> embed(std::span<const int> tokens) const;
+  Matrix<S> embed(std::span<const int> tokens, const CallShape& call) const;
   Matrix<S> head(const Matrix<S>& h, const CallShape& call, Trace* trace) const;
 
   std::shared_ptr<const Checkpoint> checkpoint_;

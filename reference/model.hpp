@@ -115,9 +115,10 @@ auto Model<N, D>::extend(Cache& cache, const std::vector<std::vector<int>>& rows
 
 /// x0 = embed_tokens[id] · √H, [T, H].
 template <class N, class D>
-auto Model<N, D>::embed(std::span<const int> tokens) const -> Matrix<S> {
+auto Model<N, D>::embed(std::span<const int> tokens, const CallShape& call) const -> Matrix<S> {
   Matrix<S> x0(static_cast<int>(tokens.size()), config().hidden_size);
-  const S scale = N::store(exact_sqrt(S(config().hidden_size)));
+  const S scale =
+      decisions_.scales_embedding(call) ? N::store(exact_sqrt(S(config().hidden_size))) : S(1);
   std::vector<S> buffer;
   for (int t = 0; t < x0.rows; ++t) {
     const S* row = widened_row<N>(weights_.embed_tokens, tokens[t], buffer);
@@ -130,12 +131,13 @@ auto Model<N, D>::embed(std::span<const int> tokens) const -> Matrix<S> {
 template <class N, class D>
 auto Model<N, D>::head(const Matrix<S>& h, const CallShape& call, Trace* trace) const -> Matrix<S> {
   Tracer tracer(trace);
-  const Matrix<S> normed = rms_norm<N>(h, weights_.norm, config().rms_norm_eps);
+  const Matrix<S> normed =
+      decisions_.template final_norm<N>(h, weights_.norm, config().rms_norm_eps);
   tracer.record("final_norm", normed);
   Matrix<S> z = linear<N>(normed, weights_.lm_head, {}, threads_);
-  if (config().final_logit_softcapping && decisions_.applies_soft_cap(call)) {
+  if (config().final_logit_softcapping) {
     const S cap(*config().final_logit_softcapping);
-    for (S& value : z.values) value = N::store(N::store(exact_tanh(N::store(value / cap))) * cap);
+    for (S& value : z.values) value = decisions_.template soft_capped<N>(value, cap, call);
   }
   tracer.record("logits", z);
   return z;
@@ -147,7 +149,7 @@ template <class Keeper>
 auto Model<N, D>::forward(std::span<const int> tokens, const CallShape& call, Keeper& keeper,
                           Trace* trace) const -> Matrix<S> {
   Tracer tracer(trace);
-  const Matrix<S> x0 = embed(tokens);
+  const Matrix<S> x0 = embed(tokens, call);
   tracer.record("embedding", x0);
   const Matrix<S> per_layer = per_layer_inputs<N>(x0, tokens, config(), weights_, threads_);
   if (per_layer.cols > 0)

@@ -81,23 +81,25 @@ Matrix<typename N::Scalar> router_probabilities(Matrix<typename N::Scalar> h,
 }
 
 /// raw [T, H] chooses, normed [T, H] is what the chosen experts see → [T, H].
-template <class N>
-Matrix<typename N::Scalar> experts(const Matrix<typename N::Scalar>& raw,
-                                   const Matrix<typename N::Scalar>& normed,
-                                   const LayerWeights& weights, const ModelConfig& config,
-                                   int threads, Tracer& tracer, int layer) {
+template <class N, class Decisions>
+Matrix<typename N::Scalar> experts(const LayerInputs<N, Decisions>& in, const CallShape& call,
+                                   const Matrix<typename N::Scalar>& raw,
+                                   const Matrix<typename N::Scalar>& normed, Tracer& tracer) {
   using S = typename N::Scalar;
+  const LayerWeights& weights = in.attention.weights;
+  const auto& decisions = in.attention.decisions;
   const auto expert_scale = widened<N>(weights.router_per_expert_scale);
-  const auto r = router_probabilities<N>(raw, weights, config.rms_norm_eps, threads);
-  tracer.record(layer, "router", r);
+  const auto r = router_probabilities<N>(decisions.router_reads_raw_stream() ? raw : normed,
+                                         weights, in.config.rms_norm_eps, in.attention.threads);
+  tracer.record(in.attention.layer.layer, "router", r);
+  const int taken = decisions.experts_taken(in.config, call);
   Matrix<S> out(raw.rows, raw.cols);
   Matrix<S> x(1, raw.cols);
   for (int t = 0; t < raw.rows; ++t) {
     std::copy(normed.row(t), normed.row(t) + normed.cols, x.row(0));
     std::fill(out.row(t), out.row(t) + out.cols, S(0));
-    for (const auto& choice :
-         choose_experts<N>(r.row(t), r.cols, config.top_k_experts, expert_scale)) {
-      const auto y = expert<N>(x, weights, choice.expert, config.moe_intermediate_size);
+    for (const auto& choice : choose_experts<N>(r.row(t), r.cols, taken, expert_scale)) {
+      const auto y = expert<N>(x, weights, choice.expert, in.config.moe_intermediate_size);
       for (int i = 0; i < out.cols; ++i)
         out.at(t, i) = N::store(out.at(t, i) + N::store(y.at(0, i) * choice.weight));
     }

@@ -46,16 +46,18 @@ Matrix<typename N::Scalar> per_layer_inputs(const Matrix<typename N::Scalar>& x0
 }
 
 /// q = rms(per_layer_projection · (gelu(per_layer_input_gate · h) ⊙ p[i]),
-/// post_per_layer_input_norm), [T, H]. `source_token(t)` is the token whose p token t gets: t
-/// itself.
-template <class N, class SourceToken>
+/// post_per_layer_input_norm), [T, H]. `source(t)` says whose p token t gets: its own, of this
+/// layer.
+template <class N, class Source>
 Matrix<typename N::Scalar> per_layer_output(const Matrix<typename N::Scalar>& h,
-                                            const Matrix<typename N::Scalar>& inputs, int layer,
+                                            const Matrix<typename N::Scalar>& inputs,
                                             const LayerWeights& weights, double eps, int threads,
-                                            SourceToken source_token) {
+                                            Source source) {
   auto gate = linear<N>(h, weights.per_layer_input_gate, {}, threads);
-  for (int t = 0; t < gate.rows; ++t)
-    gated<N>(gate.row(t), inputs.row(source_token(t)) + std::size_t(layer) * gate.cols, gate.cols);
+  for (int t = 0; t < gate.rows; ++t) {
+    const auto [token, layer] = source(t);
+    gated<N>(gate.row(t), inputs.row(token) + std::size_t(layer) * gate.cols, gate.cols);
+  }
   return rms_norm<N>(linear<N>(gate, weights.per_layer_projection, {}, threads),
                      weights.post_per_layer_input_norm, eps);
 }

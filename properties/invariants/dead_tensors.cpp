@@ -15,6 +15,7 @@
 #include "properties/invariants/invariants.h"
 #include "properties/model_variant.h"
 #include "properties/subject_registry.h"
+#include "properties/transcript_comparison.h"
 #include "properties/yardstick.h"
 
 namespace kvconform {
@@ -117,9 +118,26 @@ class DeadTensorsProperty : public GeneratedProperty {
       if (same.within || within_budget(same, judgement, test_case, config, plain, logits)) {
         continue;
       }
-      return difference(consumer, variant.name, same, plain, logits);
+      Verdict verdict = difference(consumer, variant.name, same, plain, logits);
+      if (wants_traces(judgement)) locate(verdict, variant, test_case, judgement, config);
+      return verdict;
     }
     return {};
+  }
+
+  /// Where the computations with the first variant and with this one part.
+  static void locate(Verdict& verdict, const Variant& variant, const Case& test_case,
+                     Judgement& judgement, const ModelConfig& config) {
+    const auto traced = [&](DeadTensors dead) {
+      const auto source = with_dead_tensors(judgement.model, dead);
+      const LoadedModel model(judgement.subject, *source);
+      return run_calls(judgement.subject, model.id(), test_case.calls, config.vocab_size, true);
+    };
+    const Transcript before = traced(kVariants[0].dead), after = traced(variant.dead);
+    const SamePlace place(before, test_case.calls, !config.bidirectional_all);
+    const auto expected = [&](const At& at) { return place.find(at); };
+    const Verdict parted = comparison_within(test_case, judgement, config, expected).judge(after);
+    if (parted.first_difference) verdict.first_difference = parted.first_difference;
   }
 
   /// A subject that promises no bits is given the budget of two computations.

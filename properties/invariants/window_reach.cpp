@@ -122,13 +122,35 @@ class WindowReach : public GeneratedProperty {
     return verdict;
   }
 
+  /// Where the token that must not be seen first shows in what is computed for the query.
+  static void locate(Verdict& verdict, const LoadedModel& model, const Row& tokens,
+                     const Row& other, int query, int hidden_size) {
+    const Output before = ask_score(model, {tokens, 0}, true);
+    const Output after = ask_score(model, {other, 0}, true);
+    for (const TraceArray& array : after.trace) {
+      const TraceArray* unmoved = find_array(before.trace, array.name);
+      if (unmoved == nullptr) continue;
+      const auto want = trace_row(*unmoved, query), have = trace_row(array, query);
+      const RowComparison row = compare_bits(want, have);
+      if (row.within) continue;
+      Difference at = decode(array, std::max(0, row.worst), hidden_size);
+      at.row = 0;
+      at.token = query;
+      at.budget_used = row.budget_used;
+      if (row.worst >= 0) at.expected = want[row.worst], at.seen = have[row.worst];
+      verdict.first_difference = at;
+      return;
+    }
+  }
+
   static Verdict beyond_reach(const LoadedModel& model, const ModelConfig& config, int depth,
                               const Row& tokens, Judgement& judgement) {
     const int query = static_cast<int>(tokens.size()) - 1;
     const int hidden = query - depth * (config.sliding_window - 1) - 1;
     if (hidden < 0 || config.vocab_size < 2) return {};
     const auto before = last_logits(model, tokens);
-    const auto after = last_logits(model, with_other_token(tokens, hidden, config.vocab_size));
+    const Row other = with_other_token(tokens, hidden, config.vocab_size);
+    const auto after = last_logits(model, other);
     RowComparison same = compare_bits(before, after);
     if (!same.within && !judgement.subject.info().bit_stable) {
       const Assessment& noise = judgement.yardstick.assess({tokens, 0}, false);
@@ -142,6 +164,9 @@ class WindowReach : public GeneratedProperty {
             hidden, query, query - hidden, depth, config.sliding_window,
             depth * (config.sliding_window - 1)),
         same, query);
+    // Others may round the untouched rows in another way as well.
+    if (wants_traces(judgement) && judgement.subject.info().bit_stable)
+      locate(verdict, model, tokens, other, query, config.hidden_size);
     verdict.cause =
         "the window is too wide somewhere: W counts the query's own token (transformers "
         "#29623), or a path ignores it";

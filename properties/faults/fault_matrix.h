@@ -1,0 +1,70 @@
+// Faults × properties: which property catches which fault, after how many cases, how small the case
+// becomes, and whether the first difference is named where the fault acts.
+//
+//   MatrixOptions options;
+//   options.faults = all_faults();
+//   for (const FaultResult& result : run_fault_matrix(options)) …
+//
+// The property that a fault is meant for is asked first. Faults are spread over threads; what is
+// found depends on nothing but seed and size.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "properties/faults/faults.h"
+#include "properties/property.h"
+
+namespace kvconform {
+
+/// One property that caught a fault, with the first case that did.
+struct Catch {
+  std::string property;
+  std::int64_t cases = 0;  ///< of this property, the catching one included
+  VerdictKind kind = VerdictKind::differs;
+  std::optional<Difference> place;                    ///< where the computations part first
+  bool pinned = false;                                ///< … and whether the fault acts there
+  int layers = 0, prompt = 0, window = 0, calls = 0;  ///< of the case; the shrunk one where asked
+  std::string message;
+};
+
+struct FaultResult {
+  Fault fault;
+  std::vector<Catch> catches;  ///< the first one; in a whole matrix all, in the order asked
+  std::int64_t cases = 0;      ///< until the first catch, over all properties asked
+  double seconds = 0;
+  bool judged = true;  ///< false: interrupted before anything caught it
+
+  bool caught() const { return !catches.empty(); }
+  /// A first difference can be asked for: the fault has a place, and the subject did not break.
+  bool has_place() const;
+};
+
+struct MatrixOptions {
+  std::vector<Fault> faults;
+  CaseSize size = CaseSize::standard;
+  std::int64_t cases = 0;  ///< for each pair; 0: what size and the fault's property say
+  std::uint64_t seed = 1;
+  int jobs = 0;               ///< threads; 0: as many as the machine has cores
+  bool whole = false;         ///< all properties, not the first that catches
+  double shrink_seconds = 0;  ///< for each catch; 0: the case stays as it was found
+  std::function<void(const FaultResult&)> on_result;  ///< in order of the faults, one thread a time
+  const std::atomic<bool>* stop = nullptr;
+};
+
+std::vector<FaultResult> run_fault_matrix(const MatrixOptions& options);
+
+/// What all of them come to.
+struct MatrixTotals {
+  int faults = 0, caught = 0;
+  int caught_as_expected = 0;  ///< by the property named for it
+  std::int64_t median_cases = 0, most_cases = 0;
+  int with_place = 0, pinned = 0;
+  int median_layers = 0, median_prompt_past_window = 0;  ///< of the cases
+};
+
+MatrixTotals totals_of(const std::vector<FaultResult>& results);
+
+}  // namespace kvconform

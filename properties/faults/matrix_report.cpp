@@ -1,0 +1,155 @@
+// Words and files for the matrix.
+#include "properties/faults/matrix_report.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "properties/reports/report.h"
+#include "properties/runner.h"
+#include "reference/error.h"
+
+namespace kvconform {
+namespace {
+
+using nlohmann::json;
+
+std::string place_text(const Catch& caught) {
+  if (!caught.place) return "-";
+  if (caught.place->layer < 0) return caught.place->part;
+  return fmt::format("layer {} {}", caught.place->layer, caught.place->part);
+}
+
+std::string pinned_text(const FaultResult& result) {
+  if (!result.has_place()) return "-";
+  return result.catches[0].pinned ? "yes" : "no";
+}
+
+std::string names_of(const FaultResult& result) {
+  std::string names;
+  for (const Catch& caught : result.catches)
+    names += (names.empty() ? "" : ", ") + fmt::format("{} ({})", caught.property, caught.cases);
+  return names;
+}
+
+/// The bar is what ends a cell.
+std::string cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
+    text.insert(at, "\\");
+  return text;
+}
+
+json catch_json(const Catch& caught) {
+  json value = {
+      {"property", caught.property}, {"cases", caught.cases},   {"verdict", to_string(caught.kind)},
+      {"first_difference", nullptr}, {"pinned", caught.pinned}, {"layers", caught.layers},
+      {"prompt", caught.prompt},     {"window", caught.window}, {"calls", caught.calls},
+      {"message", caught.message}};
+  if (caught.place) value["first_difference"] = to_json(*caught.place);
+  return value;
+}
+
+json result_json_of(const FaultResult& result) {
+  json catches = json::array();
+  for (const Catch& caught : result.catches) catches.push_back(catch_json(caught));
+  return {{"fault", result.fault.name},
+          {"class", result.fault.fault_class},
+          {"bugs", result.fault.bugs},
+          {"description", result.fault.description},
+          {"expected", result.fault.caught_by},
+          {"deep", result.fault.deep},
+          {"caught", result.caught()},
+          {"cases", result.cases},
+          {"pinned", result.has_place() ? json(result.catches[0].pinned) : json(nullptr)},
+          {"catches", catches},
+          {"seconds", result.seconds}};
+}
+
+void write(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << text;
+  if (!out.flush())
+    throw HarnessError("KV2210", fmt::format("cannot write {}", file.string()),
+                       "make room on the disk, or choose another folder");
+}
+
+}  // namespace
+
+std::string catch_text(const FaultResult& result) {
+  if (!result.caught()) return "expected of " + result.fault.caught_by;
+  const Catch& first = result.catches[0];
+  std::string text =
+      fmt::format("{} after {} case{}", first.property, result.cases, result.cases == 1 ? "" : "s");
+  if (first.property != result.fault.caught_by)
+    text += fmt::format(" (expected of {})", result.fault.caught_by);
+  text += fmt::format("; {} layers, {} tokens", first.layers, first.prompt);
+  if (result.has_place())
+    text += fmt::format("; {} {}", place_text(first), first.pinned ? "(right)" : "(elsewhere)");
+  if (result.catches.size() > 1)
+    text += fmt::format("; caught by {} properties", result.catches.size());
+  return text;
+}
+
+std::string matrix_markdown(const std::vector<FaultResult>& results, const MatrixOptions& options) {
+  const MatrixTotals totals = totals_of(results);
+  std::string text = fmt::format(
+      "# Planted faults and the properties that catch them\n\n"
+      "Seed {}, size {}. {} of {} faults caught, {} by the property named for them; median {} "
+      "cases, "
+      "at most {}.\nFirst difference where the fault acts: {} of {} faults that have a place. "
+      "Cases: median {} layers, prompt {:+d} tokens past the window.\n\n",
+      options.seed, to_string(options.size), totals.caught, totals.faults,
+      totals.caught_as_expected, totals.median_cases, totals.most_cases, totals.pinned,
+      totals.with_place, totals.median_layers, totals.median_prompt_past_window);
+  text +=
+      "| fault | class | modelled on | caught by (cases) | cases | case | first difference | "
+      "right |\n|---|---|---|---|---:|---|---|---|\n";
+  for (const FaultResult& r : results) {
+    if (!r.caught()) {
+      text += fmt::format("| `{}` | {} | {} | **missed**, expected of {} | {} | - | - | - |\n",
+                          r.fault.name, cell(r.fault.fault_class), cell(r.fault.bugs),
+                          r.fault.caught_by, r.cases);
+      continue;
+    }
+    const Catch& first = r.catches[0];
+    text += fmt::format(
+        "| `{}` | {} | {} | {} | {} | {} layers, {} tokens, window {} | {} | {} |\n", r.fault.name,
+        cell(r.fault.fault_class), cell(r.fault.bugs), names_of(r), r.cases, first.layers,
+        first.prompt, first.window, place_text(first), pinned_text(r));
+  }
+  return text;
+}
+
+std::string matrix_json(const std::vector<FaultResult>& results, const MatrixOptions& options) {
+  const MatrixTotals totals = totals_of(results);
+  json rows = json::array();
+  for (const FaultResult& result : results) rows.push_back(result_json_of(result));
+  const json value = {{"seed", options.seed},
+                      {"size", to_string(options.size)},
+                      {"whole", options.whole},
+                      {"shrunk", options.shrink_seconds > 0},
+                      {"faults", totals.faults},
+                      {"caught", totals.caught},
+                      {"caught_as_expected", totals.caught_as_expected},
+                      {"median_cases", totals.median_cases},
+                      {"most_cases", totals.most_cases},
+                      {"with_place", totals.with_place},
+                      {"pinned", totals.pinned},
+                      {"median_layers", totals.median_layers},
+                      {"median_prompt_past_window", totals.median_prompt_past_window},
+                      {"results", rows}};
+  return value.dump(2) + "\n";
+}
+
+void open_matrix_report(const std::filesystem::path& folder) {
+  open_report(folder, /*resume=*/false);
+}
+
+void write_matrix_report(const std::vector<FaultResult>& results, const MatrixOptions& options,
+                         const std::filesystem::path& folder) {
+  write(folder / "faults.md", matrix_markdown(results, options));
+  write(folder / "faults.json", matrix_json(results, options));
+}
+
+}  // namespace kvconform
