@@ -130,6 +130,7 @@ TEST(BadCall, unknown_words_are_refused_with_what_may_have_been_meant) {
   expect_refused({"chekc"}, "KV4001", "did you mean check?");
   expect_refused({"bench"}, "KV4001", "the commands are");
   expect_refused({"golden"}, "KV4001", "verify");
+  expect_refused({"test"}, "KV4001", "./kvconform test");
   expect_refused({"golden", "verfy"}, "KV4001", "did you mean verify?");
   expect_refused({"--verison"}, "KV4002", "did you mean --version?");
   expect_refused({"check", "--no-such-option"}, "KV4002", "--no-such-option");
@@ -144,7 +145,15 @@ TEST(BadCall, values_that_an_option_does_not_take_are_refused) {
     expect_refused({"check", std::string("--cases=") + cases}, "KV4003", "--cases");
   for (const char* shard : {"0/3", "4/3", "1", "1/", "/3", "1/3x", "a/b"})
     expect_refused({"check", "--shard", shard}, "KV4009", shard);
-  expect_refused({"check", "--size", "huge"}, "KV4003", "huge");
+  for (const char* cases : {"1e3", "0x10", "+5", " 5"})
+    expect_refused({"check", std::string("--cases=") + cases}, "KV4003", cases);
+  for (const char* option : {"--seconds", "--timeout"})
+    for (const char* value :
+         {"nan", "inf", "-1", "0", "1e400", "1e3", "0x10", "1.2.3", "5s", ".", "99999999999", "+1"})
+      expect_refused({"check", std::string(option) + "=" + value}, "KV4003",
+                     std::string(option) + " does not take \"" + value + "\"");
+  expect_refused({"check", "--size", "huge"}, "KV4003", "--size does not take \"huge\"");
+  expect_refused({"check", "--size", "smok"}, "KV4003", "did you mean smoke?");
   expect_refused({"check", "--resume"}, "KV4003", "--report");
 }
 
@@ -161,7 +170,69 @@ TEST(BadCall, an_output_never_replaces_a_device_or_what_is_read) {
 TEST(BadCall, what_this_version_does_not_have_is_refused_and_never_ignored) {
   for (const char* subject : {"plugin:x.so", "cuda", "transformers", "mlx-lm"})
     expect_refused({"check", "--subject", subject}, "KV4006", "not available in this version");
-  expect_refused({"check", "--known-failures", "ledger.json"}, "KV4006", "--known-failures");
+  expect_refused({"check", "--known-failures", "ledger.json"}, "KV4002", "--known-failures");
+}
+
+TEST(BadCall, a_list_does_not_hide_wrong_names_beside_it) {
+  expect_refused({"check", "--list", "--property", "no-such-property"}, "KV4008", "no-such");
+  expect_refused({"check", "--list", "--subject", "no-such-subject"}, "KV2101", "no-such");
+  expect_refused({"check", "--list", "--against", "no-such-subject"}, "KV2101", "no-such");
+  expect_refused({"check", "--list", "--model", "/no/such/model"}, "KV1", "/no/such/model");
+  expect_refused({"check", "--list", "--resume"}, "KV4003", "--report");
+}
+
+TEST(BadCall, stored_data_is_verified_by_the_reference_on_its_own_models) {
+  expect_refused({"check", "--property", "golden", "--subject", "reference:double"}, "KV4016",
+                 "golden");
+  expect_refused({"check", "--property", "oracle", "--model", (kOracle / "gemma3n-base").string()},
+                 "KV4016", "--model");
+  expect_refused({"check", "--property", "goldn"}, "KV4008", "did you mean golden?");
+}
+
+TEST(BadCall, settings_of_a_new_model_that_contradict_each_other_are_both_named) {
+  const TemporaryFolder folder;
+  const std::string target = (folder / "model").string();
+  const auto create = [&](Words words, const std::string& id, const std::string& one,
+                          const std::string& other) {
+    words.insert(words.begin(), {"model", "create", target});
+    expect_refused(words, id, one);
+    expect_refused(words, id, other);
+    EXPECT_FALSE(fs::exists(target));
+  };
+  create({"--sliding-window", "3", "--set", "sliding_window=4"}, "KV4015", "sliding_window=3",
+         "sliding_window=4");
+  create({"--set", "dtype=bfloat16", "--dtype", "float16"}, "KV4015", "dtype=bfloat16",
+         "--dtype float16");
+  create({"--set", "torch_dtype=bfloat16"}, "KV4015", "torch_dtype=bfloat16", "--dtype float32");
+  create({"--family", "gemma4", "--set", "model_type=gemma3n_text"}, "KV4015",
+         "model_type=gemma3n_text", "--family gemma4");
+  create({"--like", "gemma3n-e2b", "--set", "model_type=gemma4_text"}, "KV4015",
+         "model_type=gemma4_text", "--like gemma3n-e2b");
+  create({"--like", "gemma3n-e2b", "--num-hidden-layers", "8"}, "KV1", "--like gemma3n-e2b",
+         "num_hidden_layers=8");
+  create({"--num-kv-shared-layers", "0", "--dead-tensors", "nan"}, "KV4015", "--dead-tensors nan",
+         "no layer reads");
+  create({"--like", "gemma3n-e2b", "--family", "gemma4"}, "KV4003", "gemma3n-e2b", "gemma4");
+}
+
+TEST(BadCall, words_that_an_option_of_model_create_does_not_know_are_refused) {
+  const TemporaryFolder folder;
+  const std::string target = (folder / "model").string();
+  expect_refused({"model", "create", target, "--dtype", "1"}, "KV4003", "--dtype does not take");
+  expect_refused({"model", "create", target, "--dtype", "bfloat"}, "KV4003", "mean bfloat16?");
+  expect_refused({"model", "create", target, "--dead-tensors", "2"}, "KV4003", "--dead-tensors");
+  expect_refused({"model", "create", target, "--family", "gemma"}, "KV4003", "mean gemma4?");
+  EXPECT_FALSE(fs::exists(target));
+}
+
+TEST(BadCall, a_tmpdir_that_cannot_be_used_is_named_with_its_value) {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "out").string();
+  EXPECT_EQ(run_shell("TMPDIR=/no/such/folder {} check --cases 1 --property chunking 2>" + out), 5);
+  const std::string text = bytes_of(out);
+  EXPECT_NE(text.find("error KV2011"), std::string::npos) << text;
+  EXPECT_NE(text.find("/no/such/folder"), std::string::npos) << text;
+  EXPECT_NE(text.find("remedy: set TMPDIR"), std::string::npos) << text;
 }
 
 TEST(BadCall, a_program_without_words_shows_its_commands) {

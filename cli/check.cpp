@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/check_output.h"
+#include "cli/choices.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/numbers.h"
@@ -14,6 +15,7 @@
 #include "cli/progress.h"
 #include "cli/stored_results.h"
 #include "cli/subjects.h"
+#include "cli/timeout.h"
 #include "cli/version.h"
 #include "cli/words.h"
 #include "properties/property.h"
@@ -26,26 +28,54 @@ namespace {
 
 struct Options {
   RunOptions run;
-  std::vector<std::string> models;
-  std::string size = "default", shard = "1/1", report, known_failures;
+  std::vector<std::string> models, properties;
+  std::string size = "default", shard = "1/1", report;
   bool list = false;
 };
 
-void require_known_properties(const std::vector<std::string>& wanted) {
-  std::vector<std::string> names;
-  for (const auto& property : all_properties()) names.emplace_back(property->name());
-  for (const std::string& name : wanted)
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      throw Error("KV4008",
-                  fmt::format("there is no property {}{}", name, did_you_mean(name, names)),
+using Names = std::vector<std::string>;
+
+bool contains(const Names& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// --property names generated properties and checks of what is stored alike; the runner knows the
+// former.
+void choose_properties(const Names& wanted, RunOptions& run) {
+  Names generated, stored;
+  for (const auto& property : all_properties()) generated.emplace_back(property->name());
+  for (const StoredCheck& check : stored_checks()) stored.push_back(check.name);
+  Names all = generated;
+  all.insert(all.end(), stored.begin(), stored.end());
+  for (const std::string& name : wanted) {
+    if (!contains(all, name))
+      throw Error("KV4008", fmt::format("there is no property {}{}", name, did_you_mean(name, all)),
                   "kvconform check --list shows the properties");
+    Names& kind = contains(stored, name) ? run.stored : run.properties;
+    if (!contains(kind, name)) kind.push_back(name);
+  }
+  run.generated = wanted.empty() || !run.properties.empty();
+}
+
+// What is stored was computed by the reference, on models of its own.
+void require_stored_can_run(const RunOptions& run) {
+  if (run.stored.empty()) return;
+  if (!contains(run.subjects, "reference"))
+    throw Error(
+        "KV4016",
+        fmt::format("--property {} verifies the subject reference, which is not among those "
+                    "asked for ({})",
+                    run.stored[0], listed(run.subjects)),
+        "leave --subject out, or add --subject reference");
+  if (!run.models.empty())
+    throw Error(
+        "KV4016",
+        fmt::format("--property {} has models of its own and takes no --model", run.stored[0]),
+        "leave one of the two out");
 }
 
 // Readings that CLI11 leaves to us. Everything wrong is said before anything runs.
 void complete(Options& options) {
-  if (!options.known_failures.empty())
-    throw Error("KV4006", "--known-failures is not available in this version",
-                "leave the option out; every failure then counts");
   if (options.run.resume && options.report.empty())
     throw Error("KV4003", "--resume needs the report of the run to go on with",
                 "add --report DIR, the folder of the run that was interrupted");
@@ -53,8 +83,9 @@ void complete(Options& options) {
   if (run.subjects.empty()) run.subjects = {"reference"};
   for (const std::string& subject : run.subjects) require_available(subject);
   require_available(run.against);
-  require_known_properties(run.properties);
+  choose_properties(options.properties, run);
   run.models.assign(options.models.begin(), options.models.end());
+  require_stored_can_run(run);
   run.size = *case_size(options.size);
   const Shard shard = parse_shard(options.shard);
   run.shard = shard.index;
@@ -65,14 +96,15 @@ void complete(Options& options) {
 
 // A whole check also verifies what is stored. Chosen properties, given models and all shards but
 // the first are parts of one.
-bool verifies_stored_results(const RunOptions& run) {
-  const auto& subjects = run.subjects;
-  return run.properties.empty() && run.models.empty() && run.shard == 1 &&
-         std::find(subjects.begin(), subjects.end(), "reference") != subjects.end();
+bool verifies(const StoredCheck& check, const RunOptions& run) {
+  if (run.shard != 1) return false;
+  if (!run.stored.empty()) return contains(run.stored, check.name);
+  return run.properties.empty() && run.models.empty() && contains(run.subjects, "reference");
 }
 
 void add_stored_results(const RunOptions& run, RunSummary& summary, ProgressLine& progress) {
   for (const StoredCheck& check : stored_checks()) {
+    if (!verifies(check, run)) continue;
     if (*run.stop) {
       summary.interrupted = true;
       summary.complete = false;
@@ -82,23 +114,52 @@ void add_stored_results(const RunOptions& run, RunSummary& summary, ProgressLine
     summary.results.push_back(check.verify());
     run.on_result(summary.results.back());
   }
-  if (!run.report.empty()) write_report(summary, run.report);
+}
+
+// Runs a last part of the check. Where it fails, the report says so too: its exit code is the one
+// that the program returns.
+template <typename Part>
+void recorded(const RunOptions& run, RunSummary& summary, Part part) {
+  const auto record = [&](ExitCode code) {
+    summary.ended_with = static_cast<int>(code);
+    summary.complete = false;
+    if (!run.report.empty()) write_report(summary, run.report);
+  };
+  try {
+    part();
+  } catch (const HarnessError&) {
+    record(ExitCode::harness_failed);
+    throw;
+  } catch (const Error&) {
+    record(ExitCode::bad_input);
+    throw;
+  } catch (const std::filesystem::filesystem_error&) {
+    record(ExitCode::bad_input);
+    throw;
+  } catch (const std::exception&) {
+    record(ExitCode::harness_failed);
+    throw;
+  }
 }
 
 void print_summary(const RunSummary& summary, const RunOptions& run, int code) {
-  print("\n{}{}", summary_table(summary), missing_coverage(summary));
-  if (!run.report.empty()) print("report: {}\n", run.report.string());
+  print("\n{}{}{}", summary_table(summary), held_against(summary), missing_coverage(summary));
+  if (run.report.empty())
+    write_out(kept_failures(summary));
+  else
+    print("report: {}\n", run.report.string());
   write_out(last_line(summary, code));
   announce_to_github(summary);
 }
 
 ExitCode check(Options& options) {
+  complete(options);
+  RunOptions& run = options.run;
   if (options.list) {
+    require_valid(run);
     write_out(property_list());
     return ExitCode::conforms;
   }
-  complete(options);
-  RunOptions& run = options.run;
   ProgressLine progress;
   run.stop = &stop_on_interrupt();
   run.on_progress = [&](const Progress& now) { progress.update(now); };
@@ -107,11 +168,14 @@ ExitCode check(Options& options) {
     write_out(failure_text(result));
   };
   RunSummary summary = run_properties(run);
-  if (verifies_stored_results(run)) add_stored_results(run, summary, progress);
-  progress.clear();
-  const int code = exit_code(summary);
-  print_summary(summary, run, code);
-  return static_cast<ExitCode>(code);
+  recorded(run, summary, [&] {
+    add_stored_results(run, summary, progress);
+    progress.clear();
+    if (!run.report.empty()) write_report(summary, run.report);
+    print_summary(summary, run, exit_code(summary));
+    finish_output();
+  });
+  return static_cast<ExitCode>(exit_code(summary));
 }
 
 void add_what_to_run(CLI::App& app, Options& options) {
@@ -127,7 +191,7 @@ void add_what_to_run(CLI::App& app, Options& options) {
   app.add_option("--model", options.models, "use this checkpoint, not generated models; repeatable")
       ->allow_extra_args(false)
       ->type_name("DIR");
-  app.add_option("--property", run.properties, "run this property only; repeatable")
+  app.add_option("--property", options.properties, "run this property only; repeatable")
       ->allow_extra_args(false)
       ->type_name("NAME");
   app.add_flag("--list", options.list, "list the properties and stop");
@@ -139,24 +203,21 @@ void add_how_much(CLI::App& app, Options& options) {
       ->check(whole_number(1))
       ->type_name("N");
   app.add_option("--seconds", run.seconds, "time for each subject, shared among its properties")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_seconds("--seconds"))
       ->type_name("S");
   app.add_option("--seed", run.seed, "seed of the generated cases")
       ->check(whole_number(0))
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--size", options.size, "smoke, default or deep")
-      ->check(CLI::IsMember({"smoke", "default", "deep"}))
+      ->check(one_of("--size", {"smoke", "default", "deep"}))
       ->type_name("SIZE")
       ->capture_default_str();
   app.add_option("--jobs", run.jobs, "threads (default: as many as there are processors)")
       ->check(whole_number(1, 4096))
       ->type_name("N");
   app.add_option("--shard", options.shard, "run shard I of N")->type_name("I/N");
-  app.add_option("--timeout", run.timeout, "seconds for one request of a process subject")
-      ->check(CLI::PositiveNumber)
-      ->type_name("S")
-      ->capture_default_str();
+  add_timeout(app, run.timeout);
 }
 
 }  // namespace
@@ -165,8 +226,6 @@ Action add_check(CLI::App& app) {
   auto options = std::make_shared<Options>();
   add_what_to_run(app, *options);
   add_how_much(app, *options);
-  app.add_option("--known-failures", options->known_failures, "ledger of known failures")
-      ->type_name("FILE");
   app.add_option("--report", options->report, "write the report into this new or empty folder")
       ->check([](const std::string& folder) { return folder.empty() ? "name a folder" : ""; })
       ->type_name("DIR");

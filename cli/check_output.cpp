@@ -7,21 +7,19 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <string>
 
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/stored_results.h"
 #include "cli/words.h"
+#include "properties/case_judge.h"
 #include "properties/property.h"
 #include "properties/reports/report.h"
 
 namespace kvconform::cli {
 namespace {
-
-bool is_failure(VerdictKind kind) {
-  return kind == VerdictKind::differs || kind == VerdictKind::broken ||
-         kind == VerdictKind::flaky || kind == VerdictKind::unexpectedly_conforms;
-}
 
 Colour colour_of(VerdictKind kind) {
   if (is_failure(kind)) return Colour::red;
@@ -55,8 +53,32 @@ std::string row(const PropertyResult& result, const Widths& widths) {
                      budget_text(result), duration(result.seconds));
 }
 
+// The workflow commands of GitHub Actions end at a line's end.
+std::string annotation(const std::string& text) {
+  std::string escaped;
+  for (char c : text) {
+    if (c == '%')
+      escaped += "%25";
+    else if (c == '\r')
+      escaped += "%0D";
+    else if (c == '\n')
+      escaped += "%0A";
+    else
+      escaped += c;
+  }
+  return escaped;
+}
+
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
+}
+
+bool nothing_compared(const RunSummary& summary) {
+  return std::none_of(summary.results.begin(), summary.results.end(), [](const auto& result) {
+    return std::any_of(result.counts.begin(), result.counts.end(), [](const auto& count) {
+      return count.second > 0 && was_compared(count.first);
+    });
+  });
 }
 
 std::string outcome(const RunSummary& summary, int exit_code) {
@@ -67,7 +89,7 @@ std::string outcome(const RunSummary& summary, int exit_code) {
     case 1:
       return "does not conform";
     case 3:
-      return "too little was compared";
+      return nothing_compared(summary) ? "nothing was compared" : "too little was compared";
     case 4:
       return "a subject broke";
     default:
@@ -89,6 +111,30 @@ std::string summary_table(const RunSummary& summary) {
       table += fmt::format("  {}\n", first_line(result.message));
   }
   return table;
+}
+
+std::string held_against(const RunSummary& summary) {
+  std::map<std::string, std::vector<std::string>> properties;  // by what they were held against
+  for (const PropertyResult& result : summary.results) {
+    if (!was_compared(result.verdict)) continue;
+    auto& names = properties[result.against_used ? result.against : "the subject itself"];
+    if (std::find(names.begin(), names.end(), result.property) == names.end())
+      names.push_back(result.property);
+  }
+  std::string text;
+  for (const auto& [against, names] : properties)
+    text += fmt::format("held against {}: {}\n", against, listed(names));
+  return text;
+}
+
+std::string kept_failures(const RunSummary& summary) {
+  for (const PropertyResult& result : summary.results)
+    if (result.failure && !result.failure->file.empty())
+      return fmt::format(
+          "failing cases are kept in {} until you remove it; --report DIR chooses "
+          "the folder\n",
+          result.failure->file.parent_path().string());
+  return "";
 }
 
 std::string missing_coverage(const RunSummary& summary) {
@@ -114,7 +160,9 @@ std::string property_list() {
   std::string text;
   for (const auto& property : all_properties())
     text += fmt::format("{}\n  {}\n  needs: {}\n", property->name(), property->sentence(),
-                        listed(property->needs()));
+                        property->needs().empty() ? "nothing" : listed(property->needs()));
+  for (const StoredCheck& check : stored_checks())
+    text += fmt::format("{}\n  {}\n  needs: the subject reference\n", check.name, check.sentence);
   return text;
 }
 
@@ -123,8 +171,9 @@ void announce_to_github(const RunSummary& summary) {
   if (actions == nullptr || std::string(actions) != "true") return;
   for (const PropertyResult& result : summary.results)
     if (is_failure(result.verdict))
-      print("::error title=kvconform {}::{} ({}): {}\n", to_string(result.verdict), result.property,
-            result.subject, first_line(result.message));
+      print("::error title=kvconform {}::{}\n", to_string(result.verdict),
+            annotation(fmt::format("{} ({}): {}", result.property, result.subject,
+                                   first_line(result.message))));
   if (const char* file = std::getenv("GITHUB_STEP_SUMMARY"))
     std::ofstream(file, std::ios::app) << summary_markdown(summary);
 }

@@ -137,6 +137,112 @@ TEST(Check, an_interrupt_leaves_a_valid_report_marked_incomplete) {
   EXPECT_EQ(checked.summary.at("exit_code"), 130);
 }
 
+TEST(Check, stored_data_can_be_chosen_like_a_property) {
+  const Checked checked({"--property", "golden"});
+  EXPECT_EQ(checked.outcome.exit_code, 0) << checked.outcome.out << checked.outcome.error;
+  const std::vector<json> results = results_of(checked.folder / "report");
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].at("property"), "golden");
+  EXPECT_GT(results[0].at("cases"), 0);
+  EXPECT_EQ(checked.summary.at("asked").at("properties"), json({"golden"}));
+}
+
+// Copies the golden folder, damages one file and checks: `damage` is a path within it.
+Outcome check_with_damaged(const std::string& damage, const fs::path& report) {
+  const TemporaryFolder folder;
+  fs::copy(kOracle.parent_path(), folder / "golden", fs::copy_options::recursive);
+  std::ofstream(folder / "golden" / damage) << "damaged";
+  const fs::path out = folder / "out", error = folder / "error";
+  Outcome outcome;
+  outcome.exit_code = run_shell("KVCONFORM_GOLDEN_DIR=" + (folder / "golden").string() +
+                                " {} check --cases 2 --report " + report.string() + " >" +
+                                out.string() + " 2>" + error.string());
+  std::getline(std::ifstream(out), outcome.out, '\0');
+  std::getline(std::ifstream(error), outcome.error, '\0');
+  return outcome;
+}
+
+TEST(Check, stored_data_that_cannot_be_read_is_the_exit_code_of_the_report_too) {
+  for (const char* damage : {"oracle/gemma3n-base/model.safetensors", "recipes.json"}) {
+    const TemporaryFolder folder;
+    const Outcome outcome = check_with_damaged(damage, folder / "report");
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.out << outcome.error;
+    const json summary = summary_of(folder / "report");
+    EXPECT_EQ(summary.at("exit_code"), 2) << damage;
+    EXPECT_EQ(summary.at("complete"), false) << damage;
+  }
+}
+
+TEST(Check, an_output_that_cannot_be_written_is_the_exit_code_of_the_report_too) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(run_shell("{} check --cases 2 --property chunking --report " +
+                      (folder / "report").string() + " >/dev/full 2>/dev/null"),
+            5);
+  EXPECT_EQ(summary_of(folder / "report").at("exit_code"), 5);
+}
+
+TEST(Check, a_shard_without_cases_compared_nothing_and_says_so) {
+  const Checked checked({"--cases", "2", "--shard", "3/3", "--property", "chunking"});
+  EXPECT_EQ(checked.outcome.exit_code, 3) << checked.outcome.out;
+  EXPECT_EQ(checked.outcome.out.find("conforms"), std::string::npos) << checked.outcome.out;
+  EXPECT_NE(last_line(checked.outcome.out).find("nothing was compared"), std::string::npos);
+  EXPECT_EQ(results_of(checked.folder / "report").at(0).at("verdict"), "nothing compared");
+}
+
+TEST(Check, going_on_with_other_options_is_refused) {
+  const Checked checked({"--cases", "2", "--property", "chunking"});
+  const std::string report = (checked.folder / "report").string();
+  const auto resume = [&](Words words) {
+    words.insert(words.begin(), {"check", "--cases", "2", "--resume", "--report", report});
+    return run_program(words);
+  };
+  EXPECT_EQ(resume({"--property", "chunking"}).exit_code, 0);
+  const Outcome property = resume({"--property", "agreement"});
+  EXPECT_EQ(property.exit_code, 2);
+  EXPECT_NE(property.error.find("--property: it has \"chunking\", now asked for is \"agreement\""),
+            std::string::npos)
+      << property.error;
+  EXPECT_EQ(resume({"--property", "chunking", "--subject", "reference:double"}).exit_code, 2);
+}
+
+TEST(Check, the_output_says_what_was_held_against_what) {
+  const Outcome outcome =
+      run_program({"check", "--cases", "2", "--property", "chunking", "--property", "agreement"});
+  EXPECT_NE(outcome.out.find("held against reference:double: agreement\n"), std::string::npos)
+      << outcome.out;
+  EXPECT_NE(outcome.out.find("held against the subject itself: chunking\n"), std::string::npos)
+      << outcome.out;
+}
+
+TEST(Check, without_a_report_the_output_names_the_folder_of_the_failing_cases) {
+  const TemporaryFolder folder;
+  const std::string out = (folder / "out").string(), root = (folder / "tmp").string();
+  fs::create_directory(root);
+  const std::string run = "cd /proc && TMPDIR=" + root + " {} check --cases 5 --property agreement";
+  EXPECT_EQ(run_shell(run + " >" + out + " 2>&1"), 0);  // nothing is written into the folder
+  EXPECT_TRUE(fs::is_empty(root));
+  EXPECT_EQ(run_shell(run + " --subject fault:window-missing >" + out + " 2>&1"), 1);
+  std::string text;
+  std::getline(std::ifstream(out), text, '\0');
+  EXPECT_NE(text.find("failing cases are kept in " + root + "/kvconform-failures-"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Replay, a_timeout_limits_the_requests_of_replay_and_shrink) {
+  const TemporaryFolder folder;
+  const Checked checked({"--subject", "fault:own-keys-without-cache", "--cases", "20", "--property",
+                         "cache-independence"});
+  const std::string file = results_of(checked.folder / "report").at(0).at("case");
+  const std::string recorded = (checked.folder / "report" / file).string();
+  for (const std::string command : {"replay", "shrink"}) {
+    const Outcome outcome = run_program(
+        {command, recorded, "--subject", "process:exec sleep 1000", "--timeout", "0.3"});
+    EXPECT_EQ(outcome.exit_code, 4) << outcome.out << outcome.error;
+    EXPECT_NE(outcome.out.find("limit 0.3 s"), std::string::npos) << outcome.out;
+  }
+}
+
 TEST(Check, list_names_each_property_with_a_sentence) {
   const Outcome outcome = run_program({"check", "--list"});
   EXPECT_EQ(outcome.exit_code, 0);

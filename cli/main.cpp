@@ -16,6 +16,7 @@
 #include "cli/version.h"
 #include "cli/words.h"
 #include "properties/subject.h"
+#include "properties/temporary_folder.h"
 #include "reference/error.h"
 
 namespace kvconform::cli {
@@ -29,6 +30,8 @@ std::string general_help() {
       "keys and values\n\nUsage: kvconform COMMAND [OPTIONS]\n\nCommands:\n";
   for (const Command& command : commands())
     text += fmt::format("  {:<16} {}\n", command.name, command.summary);
+  text += fmt::format("  {:<16} {}\n", "test [--all]",
+                      "run the project's own tests (a command of the launcher ./kvconform)");
   return text +
          "\nkvconform COMMAND --help shows the options and an example; kvconform --version the "
          "version.\n";
@@ -58,6 +61,20 @@ const Command* find_command(const std::string& name) {
                                   const std::string& after) {
   throw Error("KV4001", fmt::format("unknown command {}{}", typed, did_you_mean(typed, choices)),
               fmt::format("{} {}", after, listed(choices)));
+}
+
+bool asks_for_help(const std::string& word) {
+  return word == "--help" || word == "-h" || word == "help";
+}
+
+// "golden --help": the commands that begin with golden.
+std::string help_of_prefix(const std::string& first) {
+  std::string text = fmt::format("Usage: kvconform {} COMMAND [OPTIONS]\n\nCommands:\n", first);
+  for (const Command& command : commands())
+    if (std::string(command.name).rfind(first + " ", 0) == 0)
+      text += fmt::format("  {:<16} {}\n", command.name, command.summary);
+  return text +
+         fmt::format("\nkvconform {} COMMAND --help shows the options and an example.\n", first);
 }
 
 // Takes the one or two words of the command off the front of `words`.
@@ -114,6 +131,7 @@ ExitCode run_command(const Command& command, Words words) {
   } catch (const CLI::ParseError& error) {
     throw explained(app, error);
   }
+  remove_stale_temporary_folders();
   return action();
 }
 
@@ -122,10 +140,17 @@ ExitCode dispatch(Words words) {
     write_error(general_help());
     return ExitCode::bad_input;
   }
-  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+  if (asks_for_help(words[0])) {
     write_out(general_help());
     return ExitCode::conforms;
   }
+  if (words.size() > 1 && asks_for_help(words[1]) && !second_words(words[0]).empty()) {
+    write_out(help_of_prefix(words[0]));
+    return ExitCode::conforms;
+  }
+  if (words[0] == "test")
+    throw Error("KV4001", "test is a command of the launcher, which builds the tests first",
+                "run ./kvconform test in the project's folder");
   if (words[0] == "--version") {
     print("{}\n", version_text());
     return ExitCode::conforms;
@@ -155,6 +180,8 @@ ExitCode guarded(Work work) {
     return fail(error.id(), error.problem(), error.remedy(), ExitCode::harness_failed);
   } catch (const Error& error) {
     return fail(error.id(), error.problem(), error.remedy(), ExitCode::bad_input);
+  } catch (const SubjectInterrupted&) {
+    return ExitCode::interrupted;
   } catch (const SubjectBroken& broken) {
     return fail("KV4013", fmt::format("the subject broke: {}", broken.what()),
                 "run kvconform check on it to see where it breaks", ExitCode::subject_broke);

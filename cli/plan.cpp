@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "reference/layer_plan.h"
 #include "reference/model_config.h"
@@ -23,6 +24,7 @@ struct Options {
 };
 
 ExitCode plan(const Options& options) {
+  end_on_interrupt();
   std::filesystem::path file = options.path;
   if (std::filesystem::is_directory(file)) file /= "config.json";
   const ModelConfig config = parse_model_config(parse_config_text(read_text(file), file.string()));

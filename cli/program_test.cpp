@@ -72,6 +72,16 @@ TEST(Program, version_and_help_are_printed_and_every_command_shows_an_example) {
     EXPECT_NE(succeed({"golden", second, "--help"}).out.find("Example:"), std::string::npos);
 }
 
+TEST(Program, the_first_of_two_words_shows_its_commands_too) {
+  for (const char* word : {"golden", "model"})
+    for (const char* help : {"--help", "-h"})
+      EXPECT_NE(line_with(succeed({word, help}).out, word), "");
+  EXPECT_NE(succeed({"golden", "--help"}).out.find("golden approve"), std::string::npos);
+  EXPECT_NE(succeed({"model", "--help"}).out.find("model create"), std::string::npos);
+  EXPECT_NE(line_with(succeed({"--help"}).out, "  test "), "");
+  EXPECT_EQ(succeed({"check", "--help"}).out.find("--known-failures"), std::string::npos);
+}
+
 TEST(Program, doctor_names_compilers_libraries_and_subjects) {
   const std::string text = succeed({"doctor"}).out;
   for (const char* what : {"compilers", "libraries", "processor", "nvcc", "reference", "process:"})
@@ -116,6 +126,36 @@ TEST(Score, the_same_numbers_give_the_same_hash_and_other_precisions_another) {
   EXPECT_EQ(hash({"--tokens-file", (folder / "tokens.txt").string()}), reference);
   EXPECT_NE(hash({"--tokens", "1,2,3,5"}), reference);
   EXPECT_NE(hash({"--tokens", "1,2,3,4", "--subject", "reference:bfloat16"}), reference);
+}
+
+TEST(Score, weights_and_logits_that_are_not_finite_are_warned_of) {
+  const TemporaryFolder folder;
+  const fs::path model = folder / "model";
+  fs::copy(kBase, model, fs::copy_options::recursive);
+  EXPECT_EQ(succeed({"score", model.string(), "--tokens", "1,2"}).error, "");
+  const SafetensorsContent content = read_safetensors(fs::path(kBase) / "model.safetensors");
+  TensorTable table = content.table;
+  for (auto& [name, view] : table.tensors) {
+    if (!name.ends_with("layers.0.input_layernorm.weight")) continue;
+    const TensorView old = view;
+    auto* numbers = reinterpret_cast<float*>(table.add(name, Dtype::f32, old.shape));
+    for (std::int64_t i = 0; i < old.count(); ++i) numbers[i] = element(old, i);
+    numbers[2] = NAN;
+    break;
+  }
+  fs::remove(model / "model.safetensors");
+  write_safetensors(model / "model.safetensors", table);
+  const std::string warnings = succeed({"score", model.string(), "--tokens", "1,2"}).error;
+  EXPECT_NE(line_with(warnings, "warning: the checkpoint holds NaN in tensor ")
+                .find("layers.0.input_layernorm.weight, element 2"),
+            std::string::npos)
+      << warnings;
+  EXPECT_NE(line_with(warnings, "warning: the logits hold NaN, first at position 0, token id 0"),
+            "")
+      << warnings;
+  const Outcome check = run_program({"check", "--model", model.string(), "--cases", "1"});
+  EXPECT_EQ(check.exit_code, 2);
+  EXPECT_NE(check.error.find("layers.0.input_layernorm.weight"), std::string::npos) << check.error;
 }
 
 TEST(ModelCreate, a_created_checkpoint_is_scored_and_repeats_bit_for_bit) {

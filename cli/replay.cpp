@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
 #include "cli/subjects.h"
+#include "cli/timeout.h"
 #include "properties/replay.h"
 #include "properties/reports/report.h"
 
@@ -26,14 +28,16 @@ void print_result(const std::string& file, const PropertyResult& result) {
         result.message);
 }
 
-ExitCode replay(const Options& options) {
+ExitCode replay(Options& options) {
   for (const std::string& subject : {options.replay.subject, options.replay.against})
     require_available(subject);
   std::vector<Case> cases;  // all are read first: a wrong file is said before anything runs
   for (const std::string& file : options.files) cases.push_back(read_case(file));
+  options.replay.process.stop = &stop_on_interrupt();
   RunSummary summary;
   summary.complete = true;
   for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (*options.replay.process.stop) return ExitCode::interrupted;
     require_available(cases[i].subject);
     summary.results.push_back(replay_case(cases[i], options.replay));
     print_result(options.files[i], summary.results.back());
@@ -54,6 +58,7 @@ Action add_replay(CLI::App& app) {
       ->check(whole_number(1, 1000000))
       ->type_name("N")
       ->capture_default_str();
+  add_timeout(app, options->replay.process.timeout);
   return [options] { return replay(*options); };
 }
 

@@ -1,6 +1,8 @@
 // score: logits of a checkpoint for one prompt: the top tokens after it, a hash over all positions,
 // and the whole array as a file for other programs.
+#include <unistd.h>
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -13,6 +15,7 @@
 
 #include "cli/command.h"
 #include "cli/input.h"
+#include "cli/interrupt.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
 #include "cli/output_file.h"
@@ -21,6 +24,7 @@
 #include "cli/words.h"
 #include "golden/sha256.h"
 #include "properties/case.h"
+#include "properties/finite_weights.h"
 #include "properties/subject_registry.h"
 #include "reference/checkpoint.h"
 #include "reference/error.h"
@@ -104,6 +108,35 @@ void print_scores(const Logits& logits, const Options& options) {
   print("sha256 {}\n", sha256(logits));
 }
 
+// The writer's file beside the target, which becomes the target once it is whole.
+void remove_partial_files_of(const std::filesystem::path& target) {
+  const std::string begin = fmt::format(".{}.{}.", target.filename().string(), getpid());
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator(target.parent_path(), gone))
+    if (entry.path().filename().string().rfind(begin, 0) == 0)
+      std::filesystem::remove(entry.path(), gone);
+}
+
+void warn(const std::string& text) {
+  write_error(fmt::format("{}: {}\n", coloured("warning", Colour::yellow, Stream::error), text));
+}
+
+// NaN and infinity in weights or logits. Weights are looked through only where that costs nothing
+// against the forward pass; a real-size checkpoint is judged by its logits.
+void warn_of_non_finite(const Checkpoint& checkpoint, const Logits& logits) {
+  constexpr std::uint64_t few_bytes = std::uint64_t{256} << 20;
+  if (bytes_of_weights(checkpoint) <= few_bytes)
+    if (const auto place = find_non_finite(checkpoint))
+      warn(fmt::format("the checkpoint holds {}", place->text()));
+  for (std::size_t i = 0; i < logits.values.size(); ++i) {
+    if (std::isfinite(logits.values[i])) continue;
+    const auto vocab = static_cast<std::size_t>(logits.vocab);
+    return warn(fmt::format("the logits hold {}, first at position {}, token id {}",
+                            std::isnan(logits.values[i]) ? "NaN" : "an infinity", i / vocab,
+                            i % vocab));
+  }
+}
+
 void save(const Logits& logits, const std::filesystem::path& file) {
   TensorTable table;
   std::byte* bytes = table.add("logits", Dtype::f32, {logits.positions, logits.vocab});
@@ -119,10 +152,14 @@ ExitCode run(const Options& options) {
   const std::filesystem::path target =
       options.save ? output_file(*options.save, "--save", options.folder) : "";
   const std::vector<int> tokens = prompt_of(options);
+  end_on_interrupt([target] {
+    if (!target.empty()) remove_partial_files_of(target);
+  });
   const CheckpointPtr checkpoint = Checkpoint::open(options.folder);
   require_in_vocabulary(tokens, checkpoint->config().vocab_size);
   const Logits logits = score(options, checkpoint, tokens);
   print_scores(logits, options);
+  warn_of_non_finite(*checkpoint, logits);
   if (options.save) save(logits, target);
   return ExitCode::conforms;
 }

@@ -7,9 +7,11 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/numbers.h"
 #include "cli/output.h"
 #include "cli/output_file.h"
 #include "cli/subjects.h"
+#include "cli/timeout.h"
 #include "properties/replay.h"
 #include "properties/reports/report.h"
 
@@ -43,13 +45,14 @@ ExitCode shrink(Options& options) {
   require_available(given.subject);
   const std::filesystem::path target = target_of(options);
   how.stop = &stop_on_interrupt();
+  how.process.stop = how.stop;
   how.on_step = [](const Case&, int steps, int tried) {
     if (is_terminal(Stream::error))
       write_error(fmt::format("\r\033[K{} steps smaller, {} cases tried", steps, tried));
   };
   const Case smallest = shrink_case(given, how);
   if (is_terminal(Stream::error)) write_error("\r\033[K");
-  const PropertyResult result = replay_case(smallest, {how.subject, how.against, 1});
+  const PropertyResult result = replay_case(smallest, {how.subject, how.against, 1, how.process});
   const ExitCode code = static_cast<ExitCode>(exit_code(summary_of(result)));
   if (code == ExitCode::conforms || code == ExitCode::nothing_compared) {
     print("{}: {}; nothing to make smaller\n", options.file, to_string(result.verdict));
@@ -72,9 +75,10 @@ Action add_shrink(CLI::App& app) {
   app.add_option("--against", options->shrink.against, "instead of the one recorded")
       ->type_name("NAME");
   app.add_option("--seconds", options->shrink.seconds, "time it may take")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_seconds("--seconds"))
       ->type_name("S")
       ->capture_default_str();
+  add_timeout(app, options->shrink.process.timeout);
   return [options] { return shrink(*options); };
 }
 

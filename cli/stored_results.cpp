@@ -22,10 +22,16 @@ void count(PropertyResult& result, VerdictKind kind, const std::string& message)
   result.message = message;
 }
 
+constexpr const char* kOracleSentence =
+    "Model and witness compute the logits that other software computed.";
+constexpr const char* kGoldenSentence =
+    "The float32 reference computes the approved logits, bit for bit.";
+
 PropertyResult oracle() {
   PropertyResult result;
   result.property = "oracle";
-  result.sentence = "Model and witness compute the logits that other software computed.";
+  result.sentence = kOracleSentence;
+  result.against_used = true;
   result.against = "stored float64 logits of transformers";
   for (const OracleResult& one : verify_oracle()) {
     result.budget_used = std::max(result.budget_used, one.budget_used);
@@ -43,7 +49,8 @@ VerdictKind verdict_of(GoldenStatus status) {
 PropertyResult golden() {
   PropertyResult result;
   result.property = "golden";
-  result.sentence = "The float32 reference computes the approved logits, bit for bit.";
+  result.sentence = kGoldenSentence;
+  result.against_used = true;
   result.against = "approved logits";
   for (const GoldenResult& one : verify_all(reference_runner()))
     count(result, verdict_of(one.status), one.message);
@@ -66,8 +73,9 @@ PropertyResult timed(PropertyResult (*verify)()) {
 }  // namespace
 
 const std::vector<StoredCheck>& stored_checks() {
-  static const std::vector<StoredCheck> checks = {{"oracle", [] { return timed(oracle); }},
-                                                  {"golden", [] { return timed(golden); }}};
+  static const std::vector<StoredCheck> checks = {
+      {"oracle", kOracleSentence, [] { return timed(oracle); }},
+      {"golden", kGoldenSentence, [] { return timed(golden); }}};
   return checks;
 }
 

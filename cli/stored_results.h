@@ -11,7 +11,7 @@
 namespace kvconform::cli {
 
 struct StoredCheck {
-  std::string name;
+  std::string name, sentence;
   std::function<PropertyResult()> verify;
 };
 

@@ -19,14 +19,14 @@ static_assert(std::endian::native == std::endian::little, "arrays are stored lit
 
 using nlohmann::json;
 
-[[noreturn]] void refuse(const std::filesystem::path& file, const std::string& problem) {
+[[noreturn]] void refuse_arrays(const std::filesystem::path& file, const std::string& problem) {
   throw Error("KV3003", file.string() + ": " + problem,
               "restore the file from version control, or make it again with its generator");
 }
 
 std::string read_bytes(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
-  if (!in) refuse(file, "cannot be opened");
+  if (!in) refuse_arrays(file, "cannot be opened");
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
@@ -35,16 +35,16 @@ json parse_header(const std::filesystem::path& file, std::string_view text) {
   const auto callback = [&](int depth, json::parse_event_t event, json& parsed) {
     // nlohmann keeps the last of two equal names without a word.
     if (event == json::parse_event_t::key && depth == 1 && !names.insert(parsed).second) {
-      refuse(file, fmt::format("array {} occurs twice", parsed.get<std::string>()));
+      refuse_arrays(file, fmt::format("array {} occurs twice", parsed.get<std::string>()));
     }
     return true;
   };
   try {
     json header = json::parse(text, callback);
-    if (!header.is_object()) refuse(file, "the header is not a JSON object");
+    if (!header.is_object()) refuse_arrays(file, "the header is not a JSON object");
     return header;
   } catch (const json::exception& e) {
-    refuse(file, fmt::format("the header is not valid JSON ({})", e.what()));
+    refuse_arrays(file, fmt::format("the header is not valid JSON ({})", e.what()));
   }
 }
 
@@ -68,10 +68,11 @@ struct Entry {
 Entry parse_entry(const std::filesystem::path& file, const std::string& name, const json& j) {
   try {
     const auto offsets = j.at("data_offsets").get<std::vector<std::uint64_t>>();
-    if (offsets.size() != 2) refuse(file, fmt::format("array {} has no two data_offsets", name));
+    if (offsets.size() != 2)
+      refuse_arrays(file, fmt::format("array {} has no two data_offsets", name));
     return {j.at("dtype"), j.at("shape").get<std::vector<std::int64_t>>(), offsets[0], offsets[1]};
   } catch (const json::exception& e) {
-    refuse(file, fmt::format("array {} is not described properly ({})", name, e.what()));
+    refuse_arrays(file, fmt::format("array {} is not described properly ({})", name, e.what()));
   }
 }
 
@@ -81,7 +82,7 @@ std::size_t element_count(const std::filesystem::path& file, const std::string& 
   for (std::int64_t n : shape) {
     // Compared by division: a product of sizes from a file may overflow.
     if (n < 0 || (n > 0 && count > limit / static_cast<std::size_t>(n))) {
-      refuse(file, fmt::format("array {} has size {} in its shape", name, n));
+      refuse_arrays(file, fmt::format("array {} has size {} in its shape", name, n));
     }
     count *= static_cast<std::size_t>(n);
   }
@@ -94,12 +95,12 @@ ExpectedArray read_array(const std::filesystem::path& file, const std::string& n
                             : entry.dtype == "F64" || entry.dtype == "I64" ? 8
                                                                            : 0;
   if (width == 0)
-    refuse(file, fmt::format("array {} is {}, not F32, F64 or I64", name, entry.dtype));
+    refuse_arrays(file, fmt::format("array {} is {}, not F32, F64 or I64", name, entry.dtype));
   const std::size_t count = element_count(file, name, entry.shape, data.size());
   if (entry.end < entry.begin || entry.end > data.size() ||
       entry.end - entry.begin != count * width) {
-    refuse(file, fmt::format("array {} has data_offsets [{}, {}] for {} values of {} bytes", name,
-                             entry.begin, entry.end, count, width));
+    refuse_arrays(file, fmt::format("array {} has data_offsets [{}, {}] for {} values of {} bytes",
+                                    name, entry.begin, entry.end, count, width));
   }
   const char* at = data.data() + entry.begin;
   ExpectedArray array{entry.dtype, entry.shape, {}};
@@ -108,7 +109,7 @@ ExpectedArray read_array(const std::filesystem::path& file, const std::string& n
                                         : widen<std::int64_t>(at, count);
   for (double value : array.values) {
     if (!std::isfinite(value) || (entry.dtype == "I64" && std::abs(value) > 0x1p53)) {
-      refuse(file, fmt::format("array {} holds the value {}", name, value));
+      refuse_arrays(file, fmt::format("array {} holds the value {}", name, value));
     }
   }
   return array;
@@ -123,10 +124,11 @@ void check_layout(const std::filesystem::path& file, const std::map<std::string,
   std::size_t at = 0;
   for (const auto& [begin, end] : spans) {
     if (begin != at)
-      refuse(file, fmt::format("data is expected at byte {}, found at {}", at, begin));
+      refuse_arrays(file, fmt::format("data is expected at byte {}, found at {}", at, begin));
     at = end;
   }
-  if (at != size) refuse(file, fmt::format("the arrays end at byte {}, the data at {}", at, size));
+  if (at != size)
+    refuse_arrays(file, fmt::format("the arrays end at byte {}, the data at {}", at, size));
 }
 
 }  // namespace
@@ -134,10 +136,10 @@ void check_layout(const std::filesystem::path& file, const std::map<std::string,
 ExpectedArrays read_expected_arrays(const std::filesystem::path& file) {
   const std::string bytes = read_bytes(file);
   std::uint64_t length = 0;
-  if (bytes.size() < sizeof length) refuse(file, "shorter than the length of its header");
+  if (bytes.size() < sizeof length) refuse_arrays(file, "shorter than the length of its header");
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length > bytes.size() - sizeof length) {
-    refuse(file, fmt::format("the header has {} bytes, the file {}", length, bytes.size()));
+    refuse_arrays(file, fmt::format("the header has {} bytes, the file {}", length, bytes.size()));
   }
   const auto whole = std::string_view(bytes).substr(sizeof length);
   const json header = parse_header(file, whole.substr(0, length));
@@ -156,7 +158,7 @@ ExpectedArrays read_expected_arrays(const std::filesystem::path& file) {
 const ExpectedArray& expected_array(const ExpectedArrays& arrays, const std::string& name,
                                     const std::filesystem::path& file) {
   const auto found = arrays.find(name);
-  if (found == arrays.end()) refuse(file, fmt::format("there is no array {}", name));
+  if (found == arrays.end()) refuse_arrays(file, fmt::format("there is no array {}", name));
   return found->second;
 }
 

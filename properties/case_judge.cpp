@@ -15,6 +15,7 @@ int badness(VerdictKind kind) {
   switch (kind) {
     case VerdictKind::conforms:
       return 3;
+    case VerdictKind::nothing_compared:
     case VerdictKind::not_applicable:
       return 0;
     case VerdictKind::ill_conditioned:
@@ -39,16 +40,17 @@ int badness(VerdictKind kind) {
 
 CaseJudge::CaseJudge(const std::string& subject, const std::string& against,
                      const SubjectOptions& options)
-    : subject_(make_subject(subject, options)), against_(make_subject(against, options)) {}
+    : subject_(make_subject(subject, options)), against_(against, make_subject(against, options)) {}
 
 Verdict CaseJudge::judge(const Property& property, const Case& test_case, bool traces) {
+  against_.forget_use();
   const std::string unmet = unmet_needs(property, subject_->info());
   if (!unmet.empty()) {
     return {VerdictKind::not_applicable, "the subject lacks " + unmet, std::nullopt, 0, ""};
   }
   const auto source = make_model_source(test_case.model);
   Yardstick yardstick(source->checkpoint(), subject_->info().dtype);
-  Judgement judgement{*source, *subject_, *against_, yardstick, traces};
+  Judgement judgement{*source, *subject_, against_, yardstick, traces};
   return property.judge(test_case, judgement);
 }
 
@@ -81,7 +83,7 @@ bool is_failure(VerdictKind kind) {
 
 bool was_compared(VerdictKind kind) {
   return kind != VerdictKind::not_applicable && kind != VerdictKind::ill_conditioned &&
-         kind != VerdictKind::refused;
+         kind != VerdictKind::refused && kind != VerdictKind::nothing_compared;
 }
 
 bool is_worse(VerdictKind kind, VerdictKind than) {

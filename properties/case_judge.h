@@ -8,6 +8,7 @@
 #include "properties/property.h"
 #include "properties/subject.h"
 #include "properties/subject_registry.h"
+#include "properties/watched_subject.h"
 
 namespace kvconform {
 
@@ -22,8 +23,12 @@ class CaseJudge {
 
   const SubjectInfo& info() const { return subject_->info(); }
 
+  /// Was the last case held against the other implementation, or against the subject itself?
+  bool against_used() const { return against_.used(); }
+
  private:
-  std::unique_ptr<Subject> subject_, against_;
+  std::unique_ptr<Subject> subject_;
+  WatchedSubject against_;
 };
 
 /// `broken`: what a subject that cannot be used at all is given.

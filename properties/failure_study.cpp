@@ -132,6 +132,7 @@ PropertyResult replay_case(const Case& test_case, const ReplayOptions& options) 
   CaseJudge judge(replayed.subject, replayed.against, options.process);
   Verdict verdict = judge_with_traces(judge, property, replayed);
   for (int i = 1; i < options.repeats; ++i) {
+    if (options.process.stop != nullptr && *options.process.stop) throw SubjectInterrupted();
     const Verdict again = judge_with_traces(judge, property, replayed);
     if (again.kind == verdict.kind) continue;
     verdict.message = std::string("run 1 was given the verdict ") + to_string(verdict.kind) +

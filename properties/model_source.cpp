@@ -2,9 +2,7 @@
 // models are written to a temporary folder only when a subject asks for a path (subjects in other
 // processes do), and the folder goes with the last user.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -109,20 +107,6 @@ std::unique_ptr<ModelSource> with_negated_keys(const ModelSource& source, int la
                               part));
   }
   return std::make_unique<MemorySource>(checkpoint->config_json(), std::move(table));
-}
-
-TemporaryFolder::TemporaryFolder(const std::string& name) {
-  std::string pattern = (std::filesystem::temp_directory_path() / (name + "-XXXXXX")).string();
-  if (mkdtemp(pattern.data()) == nullptr) {
-    throw HarnessError("KV2011", "cannot make a temporary folder " + pattern,
-                       "check that TMPDIR names a writable folder with room");
-  }
-  path_ = pattern;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // a destructor has nobody to tell
-  if (!kept_) std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace kvconform

@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) {
+double elapsed_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
@@ -88,7 +88,7 @@ void PairRun::run() {
 }
 
 double PairRun::seconds() const {
-  return seconds_since(begin_);
+  return elapsed_since(begin_);
 }
 
 void PairRun::work_safely(int worker) {
@@ -117,6 +117,7 @@ void PairRun::work(int worker) {
     Record record;
     record.index = index;
     record.verdict = judge.judge(property_, test_case, /*traces=*/false);
+    record.against_used = judge.against_used();
     record.classes = coverage_classes(test_case, config_of(test_case.model));
     add(std::move(record), worker == 0);
   }
@@ -144,7 +145,7 @@ void PairRun::add(Record record, bool reports) {
     progress.done = static_cast<std::int64_t>(records_.size());
     progress.failures = failures_;
   }
-  if (!reports || seconds_since(reported_) < 0.2) return;
+  if (!reports || elapsed_since(reported_) < 0.2) return;
   reported_ = Clock::now();
   progress.planned = limits_.cases / options_.shards;
   report_(progress);

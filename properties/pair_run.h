@@ -26,6 +26,7 @@ struct Record {
   std::int64_t index = 0;
   Verdict verdict;
   std::set<std::string> classes;
+  bool against_used = false;
 };
 
 /// Where cases lie before they run: a file for each worker, overwritten.

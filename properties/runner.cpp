@@ -14,6 +14,7 @@
 #include "properties/failure_study.h"
 #include "properties/pair_run.h"
 #include "properties/reports/report.h"
+#include "properties/reports/resume.h"
 #include "properties/requirements.h"
 #include "properties/subject_registry.h"
 #include "properties/temporary_folder.h"
@@ -28,40 +29,35 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-std::vector<const Property*> chosen_properties(const std::vector<std::string>& names) {
+std::vector<const Property*> chosen_properties(const RunOptions& options) {
   std::vector<const Property*> chosen;
-  for (const std::string& name : names) chosen.push_back(&find_property(name));
-  if (!names.empty()) return chosen;
+  if (!options.generated) return chosen;
+  for (const std::string& name : options.properties) chosen.push_back(&find_property(name));
+  if (!chosen.empty()) return chosen;
   for (const auto& property : all_properties()) chosen.push_back(property.get());
   return chosen;
 }
 
-void check_options(const RunOptions& options) {
-  const auto wrong = [](const std::string& what, const std::string& remedy) {
-    throw Error("KV2302", what, remedy);
-  };
-  if (options.subjects.empty()) wrong("no subject was named", "name at least one, e.g. reference");
-  if (options.shards < 1 || options.shard < 1 || options.shard > options.shards) {
-    wrong(fmt::format("shard {} of {} does not exist", options.shard, options.shards),
-          "give I/N with 1 ≤ I ≤ N");
+Asked asked_of(const RunOptions& options) {
+  Asked asked{options.subjects, options.against, options.properties, {}, 0, 0};
+  asked.properties.insert(asked.properties.end(), options.stored.begin(), options.stored.end());
+  for (const auto& model : options.models) {
+    std::error_code unresolved;
+    const auto path = std::filesystem::weakly_canonical(model, unresolved);
+    asked.models.push_back((unresolved ? model : path).string());
   }
-  if (options.cases < 0) wrong(fmt::format("{} cases", options.cases), "give at least 1");
-  if (!(options.seconds >= 0))
-    wrong(fmt::format("{} seconds", options.seconds), "give more than 0");
-  if (!(options.timeout > 0))
-    wrong(fmt::format("a timeout of {} seconds", options.timeout), "give more than 0");
-  if (options.jobs < 0) wrong(fmt::format("{} jobs", options.jobs), "give at least 1");
-  for (const std::string& subject : options.subjects) make_subject(subject);
-  make_subject(options.against);
-  for (const auto& model : options.models) Checkpoint::open(model);
+  asked.seconds = options.seconds;
+  asked.timeout = options.timeout;
+  return asked;
 }
 
 /// The whole run: pairs one after the other, books and reports.
 class Run {
  public:
   explicit Run(const RunOptions& options)
-      : options_(options), properties_(chosen_properties(options.properties)) {
-    check_options(options_);
+      : options_(options), properties_(chosen_properties(options)) {
+    require_valid(options_);
+    summary_.asked = asked_of(options_);
     summary_.commit = options_.commit;
     summary_.seed = options_.seed;
     summary_.size = options_.size;
@@ -70,11 +66,27 @@ class Run {
     summary_.cases_per_property = planned_cases();
     summary_.environment = describe_environment();
     summary_.coverage_judged =
-        options_.properties.empty() && options_.models.empty() && options_.shards == 1;
+        summary_.asked.properties.empty() && options_.models.empty() && options_.shards == 1;
     if (!options_.report.empty()) open_folder();
   }
 
+  /// The report carries the exit code also where an error ends the run.
   RunSummary run() {
+    try {
+      return run_pairs();
+    } catch (const Error& e) {
+      summary_.ended_with = dynamic_cast<const HarnessError*>(&e) != nullptr ? 5 : 2;
+      try {
+        write(false);
+      } catch (const HarnessError&) {
+        // The first error is the one to tell.
+      }
+      throw;
+    }
+  }
+
+ private:
+  RunSummary run_pairs() {
     const CaseFolder folder(options_.report);
     const int steps = static_cast<int>(options_.subjects.size() * properties_.size());
     for (const std::string& subject : options_.subjects) {
@@ -96,7 +108,6 @@ class Run {
     return finish(true);
   }
 
- private:
   std::int64_t planned_cases() const {
     if (options_.cases > 0) return options_.cases;
     return options_.seconds > 0 ? 0 : default_cases(options_.size);
@@ -111,14 +122,7 @@ class Run {
     open_report(options_.report, options_.resume);
     if (!options_.resume || !std::filesystem::exists(options_.report / "summary.json")) return;
     const RunSummary before = read_report(options_.report);
-    if (before.seed != summary_.seed || before.size != summary_.size ||
-        before.shard != summary_.shard || before.shards != summary_.shards ||
-        before.cases_per_property != summary_.cases_per_property) {
-      throw Error("KV2203",
-                  fmt::format("{} holds a run with another seed, size, shard or number of cases",
-                              options_.report.string()),
-                  "resume with the options of that run, or choose a new folder");
-    }
+    require_same_run(before, summary_, options_.report);
     seconds_before_ = before.seconds;
     summary_.coverage = before.coverage;
     for (const PropertyResult& result : before.results) {
@@ -222,9 +226,14 @@ class Run {
   }
 
   static void count(const std::vector<Record>& records, PropertyResult& result) {
+    if (records.empty()) {
+      result.verdict = VerdictKind::nothing_compared;
+      result.message = "no case of the property was run";
+    }
     for (const Record& record : records) {
       ++result.counts[record.verdict.kind];
       result.budget_used = std::max(result.budget_used, record.verdict.budget_used);
+      result.against_used |= record.against_used;
       if (is_worse(record.verdict.kind, result.verdict) || result.cases == 0) {
         result.verdict = record.verdict.kind;
         result.message = record.verdict.message;
@@ -260,11 +269,14 @@ class Run {
     result.message = failure.verdict.message;
     result.failure =
         Failure{failure.smallest, failure.verdict, {}, static_cast<std::uint64_t>(record.index)};
-    result.failure->file = failure_file(property, subject, record.index);
-    write_case(result.failure->smallest, result.failure->file);
+    if (options_.report.empty() && options_.stop_at_first_failure) return;
+    const std::filesystem::path file = failure_file(property, subject, record.index);
+    write_case(result.failure->smallest, file);
+    result.failure->file = file;
   }
 
-  /// In the report, or else beside the user's other temporary files, where it can be replayed from.
+  /// In the report, or else in one folder for all failures of the run that stays until the user
+  /// removes it; whoever prints the failures names it.
   std::filesystem::path failure_file(const Property& property, const std::string& subject,
                                      std::int64_t index) {
     std::string name = subject;
@@ -277,11 +289,8 @@ class Run {
       std::filesystem::create_directories(options_.report / "failures");
       return options_.report / "failures" / file;
     }
-    if (!failures_) {
-      failures_.emplace("kvconform-failures");
-      failures_->keep();
-    }
-    return failures_->path() / file;
+    if (failures_.empty()) failures_ = make_kept_folder("kvconform-failures");
+    return failures_ / file;
   }
 
   void add(PropertyResult result) {
@@ -329,9 +338,9 @@ class Run {
   Clock::time_point begin_ = Clock::now();
   double seconds_before_ = 0;
   int step_ = 0;
-  Judges judges_;          // of the subject under way
-  bool unusable_ = false;  // that subject has been given up
-  std::optional<TemporaryFolder> failures_;
+  Judges judges_;                   // of the subject under way
+  bool unusable_ = false;           // that subject has been given up
+  std::filesystem::path failures_;  // where there is no report; made for the first failure
 };
 
 }  // namespace
@@ -341,6 +350,7 @@ RunSummary run_properties(const RunOptions& options) {
 }
 
 int exit_code(const RunSummary& summary) {
+  if (summary.ended_with) return *summary.ended_with;
   if (summary.interrupted) return 130;
   bool compared = false;
   for (const PropertyResult& result : summary.results) {
@@ -357,29 +367,6 @@ int exit_code(const RunSummary& summary) {
     if (summary.coverage_judged && coverage.met < coverage.required) return 3;
   }
   return 0;
-}
-
-std::int64_t default_cases(CaseSize size) {
-  switch (size) {
-    case CaseSize::smoke:
-      return 50;
-    case CaseSize::standard:
-      return 500;
-    case CaseSize::deep:
-      return 5000;
-  }
-  return 500;
-}
-
-const char* to_string(CaseSize size) {
-  return size == CaseSize::smoke ? "smoke" : size == CaseSize::standard ? "default" : "deep";
-}
-
-std::optional<CaseSize> case_size(const std::string& name) {
-  for (CaseSize size : {CaseSize::smoke, CaseSize::standard, CaseSize::deep}) {
-    if (name == to_string(size)) return size;
-  }
-  return std::nullopt;
 }
 
 }  // namespace kvconform

@@ -47,7 +47,8 @@ struct PropertyResult {
   std::uint64_t seed = 0;
   double budget_used = 0;
   double seconds = 0;
-  std::string message;  ///< one line: of the failure, or why nothing was compared
+  bool against_used = false;  ///< some case was held against `against`, not against the subject
+  std::string message;        ///< one line: of the failure, or why nothing was compared
   std::optional<Failure> failure;
   bool whole = true;  ///< false: interrupted on the way; run again on resuming
 };
@@ -72,6 +73,8 @@ struct RunOptions {
   std::vector<std::string> subjects = {"reference"};
   std::string against = "reference:double";
   std::vector<std::string> properties;  ///< names; empty: all
+  bool generated = true;                ///< false: none of them, only what the caller adds
+  std::vector<std::string> stored;      ///< names of what the caller adds, where chosen by name
   std::int64_t cases = 0;               ///< generated cases for each property; 0: what `size` says
   double seconds = 0;  ///< time of one subject, shared among its properties; 0: no limit
   std::uint64_t seed = 1;
@@ -82,7 +85,8 @@ struct RunOptions {
   bool resume = false;                        ///< go on with an incomplete run in `report`
   std::vector<std::filesystem::path> models;  ///< checkpoints; empty: models are generated
   double shrink_seconds = 10;                 ///< for each property that fails
-  bool stop_at_first_failure = false;         ///< of a property (the fault matrix needs no more)
+  bool stop_at_first_failure = false;         ///< of a property; without a report no case is
+                                              ///< kept (the fault matrix needs no more)
   std::string commit;                         ///< of the build, for the report; empty: not known
 
   double timeout = 30;  ///< seconds for one request to a subject in another process
@@ -92,14 +96,25 @@ struct RunOptions {
   const std::atomic<bool>* stop = nullptr;  ///< set by Ctrl-C: finish the case, mark incomplete
 };
 
+/// What a run was asked to do: going on with it under other options would mix two runs.
+struct Asked {
+  std::vector<std::string> subjects;
+  std::string against;
+  std::vector<std::string> properties;  ///< empty: all
+  std::vector<std::string> models;      ///< absolute paths
+  double seconds = 0, timeout = 0;
+};
+
 struct RunSummary {
   std::string commit;
+  Asked asked;
   std::uint64_t seed = 0;
   CaseSize size = CaseSize::standard;
   int shard = 1, shards = 1;
   std::int64_t cases_per_property = 0;  ///< asked for; 0: by time
   bool complete = false;
   bool interrupted = false;
+  std::optional<int> ended_with;  ///< exit code of the error that ended the run: 2 or 5
   double seconds = 0;
   std::int64_t cases = 0;  ///< generated cases that were judged
   VerdictCounts counts;
@@ -111,13 +126,19 @@ struct RunSummary {
   std::map<std::string, std::string> environment;
 };
 
-/// Throws Error (unknown subject KV2101, property KV2301, option KV2302, report folder KV22xx,
-/// unreadable model) before anything runs, HarnessError if the report cannot be written. With
+/// Throws Error (unknown subject KV2101, `against` that does not answer KV2105, property KV2301,
+/// option KV2302, report folder KV22xx, model that cannot be read or holds NaN KV2303) before
+/// anything runs, HarnessError if the report cannot be written. With
 /// `options.report` the report is written as the run goes.
 RunSummary run_properties(const RunOptions& options);
 
+/// The first half of that: throws what run_properties throws before anything runs, the report
+/// folder apart.
+void require_valid(const RunOptions& options);
+
 /// Exit code of a run by the order of cli.md: 4 a subject broke, 1 a property was violated, 3
-/// nothing or too little was compared, 0; an interrupted run: 130. (2 and 5 are exceptions.)
+/// nothing or too little was compared, 0; an interrupted run: 130. (2 and 5 are
+/// exceptions, which the summary carries in `ended_with`.)
 int exit_code(const RunSummary& summary);
 
 /// Cases a property gets when nothing is said.

@@ -29,6 +29,16 @@ RunOptions small_run(const std::string& subject, const std::string& property) {
   return options;
 }
 
+/// Runs, and removes the folder of failing cases that a run without a report leaves to the user.
+RunSummary run(const RunOptions& options) {
+  const RunSummary summary = run_properties(options);
+  for (const PropertyResult& result : summary.results) {
+    if (options.report.empty() && result.failure && !result.failure->file.empty())
+      std::filesystem::remove_all(result.failure->file.parent_path());
+  }
+  return summary;
+}
+
 std::string id_of(const RunOptions& options) {
   try {
     run_properties(options);
@@ -40,9 +50,9 @@ std::string id_of(const RunOptions& options) {
 
 TEST(Runner, VerdictsAreTheSameForAnyNumberOfJobs) {
   RunOptions options = small_run("fault:query-after-append", "chunking");
-  const RunSummary one = run_properties(options);
+  const RunSummary one = run(options);
   options.jobs = 2;
-  const RunSummary two = run_properties(options);
+  const RunSummary two = run(options);
   EXPECT_EQ(one.counts, two.counts);
   EXPECT_EQ(one.coverage.size(), two.coverage.size());
   ASSERT_TRUE(one.results[0].failure && two.results[0].failure);
@@ -51,18 +61,18 @@ TEST(Runner, VerdictsAreTheSameForAnyNumberOfJobs) {
 
 TEST(Runner, ShardsTogetherJudgeTheCasesOfOneRun) {
   RunOptions options = small_run("fault:query-after-append", "chunking");
-  const RunSummary whole = run_properties(options);
+  const RunSummary whole = run(options);
   VerdictCounts joined;
   options.shards = 3;
   for (options.shard = 1; options.shard <= 3; ++options.shard) {
-    for (const auto& [kind, count] : run_properties(options).counts) joined[kind] += count;
+    for (const auto& [kind, count] : run(options).counts) joined[kind] += count;
   }
   EXPECT_EQ(joined, whole.counts);
 }
 
 TEST(Runner, AHealthyRunExitsWithZeroAndAFaultyOneWithOne) {
-  EXPECT_EQ(exit_code(run_properties(small_run("reference", "chunking"))), 0);
-  EXPECT_EQ(exit_code(run_properties(small_run("fault:window-missing", "agreement"))), 1);
+  EXPECT_EQ(exit_code(run(small_run("reference", "chunking"))), 0);
+  EXPECT_EQ(exit_code(run(small_run("fault:window-missing", "agreement"))), 1);
 }
 
 TEST(Runner, ExitCodesFollowTheOrderBrokenDiffersNothing) {
@@ -117,7 +127,7 @@ TEST(Report, HoldsWhatThePageOfTheCommandLinePromises) {
   const TemporaryFolder folder("kvconform-report-test");
   RunOptions options = small_run("fault:window-missing", "agreement");
   options.report = folder.path() / "report";
-  const RunSummary summary = run_properties(options);
+  const RunSummary summary = run(options);
   std::ifstream lines(options.report / "results.jsonl");
   std::string line;
   ASSERT_TRUE(std::getline(lines, line));
@@ -166,17 +176,82 @@ TEST(Report, AnInterruptedRunIsValidIncompleteAndGoesOnWhenResumed) {
   options.report = folder.path();
   options.stop = &stop;
   options.on_result = [&](const PropertyResult&) { stop = true; };
-  const RunSummary interrupted = run_properties(options);
+  const RunSummary interrupted = run(options);
   EXPECT_EQ(exit_code(interrupted), 130);
   EXPECT_FALSE(read_report(folder.path()).complete);
   stop = false;
   options.on_result = nullptr;
   options.resume = true;
-  const RunSummary resumed = run_properties(options);
+  const RunSummary resumed = run(options);
   EXPECT_TRUE(resumed.complete);
   EXPECT_EQ(resumed.cases, 24);
   options.seed = 99;
   EXPECT_EQ(id_of(options), "KV2203");
+  options.seed = 1;
+  options.properties = {"chunking"};  // its results alone would be taken over, and the rest lost
+  EXPECT_EQ(id_of(options), "KV2203");
+}
+
+TEST(Report, AnErrorOnTheWayIsTheExitCodeOfTheReport) {
+  const TemporaryFolder folder("kvconform-report-test");
+  RunOptions options = small_run("reference", "chunking");
+  options.report = folder.path();
+  options.on_result = [](const PropertyResult&) { throw Error("KV9999", "planted", "none"); };
+  EXPECT_EQ(id_of(options), "KV9999");
+  const RunSummary read = read_report(folder.path());
+  EXPECT_FALSE(read.complete);
+  std::ifstream file(folder.path() / "summary.json");
+  EXPECT_EQ(json::parse(file).at("exit_code"), 2);
+}
+
+TEST(Runner, APropertyWithoutACaseIsNotSaidToConform) {
+  RunOptions options = small_run("reference", "chunking");
+  options.cases = 2;
+  options.shard = options.shards = 3;
+  const RunSummary summary = run(options);
+  EXPECT_EQ(summary.results.at(0).verdict, VerdictKind::nothing_compared);
+  EXPECT_STREQ(to_string(summary.results.at(0).verdict), "nothing compared");
+  EXPECT_EQ(exit_code(summary), 3);
+}
+
+TEST(Runner, WithoutAReportNoFolderIsLeftWhereNothingFailsOrNothingIsToBeKept) {
+  const TemporaryFolder root("kvconform-runner-test");
+  setenv("TMPDIR", root.path().c_str(), 1);
+  run_properties(small_run("reference", "chunking"));
+  RunOptions options = small_run("fault:window-missing", "agreement");
+  options.stop_at_first_failure = true;
+  const RunSummary first = run_properties(options);
+  EXPECT_TRUE(std::filesystem::is_empty(root.path()));
+  EXPECT_TRUE(first.results.at(0).failure->file.empty());
+  options.stop_at_first_failure = false;
+  const RunSummary kept = run_properties(options);
+  unsetenv("TMPDIR");
+  EXPECT_TRUE(std::filesystem::exists(kept.results.at(0).failure->file));
+}
+
+TEST(Runner, EachPropertySaysWhetherItUsedWhatItIsHeldAgainst) {
+  RunOptions options = small_run("reference", "chunking");
+  options.cases = 3;
+  options.properties = {"agreement", "chunking"};
+  const RunSummary summary = run(options);
+  EXPECT_TRUE(summary.results.at(0).against_used);
+  EXPECT_FALSE(summary.results.at(1).against_used);
+}
+
+TEST(Runner, AnImplementationHeldAgainstThatBreaksIsNamed) {
+  // It answers hello, once for the check before the run and once for the first case, and ends.
+  RunOptions options = small_run("reference", "agreement");
+  options.cases = 1;
+  options.timeout = 5;
+  options.against =
+      "process:read -r line; echo '{\"ok\": true, \"name\": \"x\", \"version\": \"1\", "
+      "\"families\": [\"gemma3n_text\", \"gemma4_text\"], "
+      "\"dtype\": \"float32\", \"capabilities\": [\"score\", \"cache\", \"chunked\"]}'";
+  const RunSummary summary = run(options);
+  EXPECT_EQ(summary.results.at(0).verdict, VerdictKind::broken);
+  EXPECT_NE(summary.results.at(0).message.find("which the subject is held against"),
+            std::string::npos)
+      << summary.results.at(0).message;
 }
 
 }  // namespace

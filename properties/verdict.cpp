@@ -25,6 +25,8 @@ const char* to_string(VerdictKind kind) {
       return "known";
     case VerdictKind::unexpectedly_conforms:
       return "unexpectedly-conforms";
+    case VerdictKind::nothing_compared:
+      return "nothing compared";
   }
   return "?";
 }

@@ -16,7 +16,8 @@ enum class VerdictKind {
   ill_conditioned,  ///< the case itself does not decide (routing or argmax flips within the noise)
   not_applicable,   ///< a capability is missing, by name
   known,            ///< listed in the ledger of known failures
-  unexpectedly_conforms  ///< listed, yet fine: a failure
+  unexpectedly_conforms,  ///< listed, yet fine: a failure
+  nothing_compared  ///< of a property that got no case at all (a shard without cases, no time)
 };
 const char* to_string(VerdictKind kind);
 

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-void read_heads(Fields& fields, ModelConfig& config) {
+void read_gemma3n_heads(Fields& fields, ModelConfig& config) {
   if (config.hidden_size % config.num_attention_heads != 0) {
     throw Error("KV1015",
                 fmt::format("{} is {}, not divisible by {} heads", fields.full_name("hidden_size"),
@@ -59,7 +59,7 @@ void read_gemma3n(Fields& fields, ModelConfig& config) {
   static constexpr double softcap = 30.0;
   read_common(fields, config, {262400, 262144, 2048, 35, 8, 15, &softcap}, 5);
   read_window(fields, config);
-  read_heads(fields, config);
+  read_gemma3n_heads(fields, config);
   read_widths(fields, config);
   read_sparsity(fields, config);
   read_altup(fields, config);

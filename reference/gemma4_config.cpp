@@ -69,7 +69,7 @@ void read_new_heads(Fields& fields, ModelConfig& config) {
   fields.ignore("num_global_key_value_heads", "per_layer_config is given and decides alone");
 }
 
-void read_heads(Fields& fields, ModelConfig& config) {
+void read_gemma4_heads(Fields& fields, ModelConfig& config) {
   config.attention_k_eq_v = fields.boolean("attention_k_eq_v", false);
   config.head_dims.assign(config.num_layers, fields.integer("head_dim", 256, size_range));
   config.key_value_heads.assign(config.num_layers,
@@ -122,7 +122,7 @@ void read_gemma4(Fields& fields, ModelConfig& config) {
   read_common(fields, config, {262144, 262144, 2304, 30, 8, 0, nullptr}, 6);
   force_last_layer_full(fields, config);
   read_window(fields, config);
-  read_heads(fields, config);
+  read_gemma4_heads(fields, config);
   read_experts(fields, config);
   read_direction(fields, config);
   read_gemma4_ropes(fields, config);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "properties/case_judge.h"
+#include "properties/reports/plain_text.h"
 #include "properties/reports/report.h"
 #include "properties/shrinking.h"
 #include "reference/layer_plan.h"
@@ -109,7 +110,8 @@ std::string failure_text(const PropertyResult& result) {
   std::string text =
       fmt::format("{} {} on {}\n", result.property, to_string(result.verdict), result.subject);
   text += line("property", result.sentence);
-  if (!result.failure) return text + line("seen", result.message);  // no case got that far
+  if (!result.failure)
+    return plain_text(text + line("seen", result.message));  // no case got that far
   const Failure& failure = *result.failure;
   const Verdict& verdict = failure.verdict;
   text += describe_case(failure.smallest);
@@ -128,7 +130,7 @@ std::string failure_text(const PropertyResult& result) {
   if (!verdict.cause.empty()) text += line("cause", verdict.cause);
   const std::string command = replay_command(result);
   if (!command.empty()) text += line("again", command);
-  return text;
+  return plain_text(text);
 }
 
 }  // namespace kvconform

@@ -5,21 +5,14 @@
 #include <sstream>
 
 #include "properties/case_judge.h"
+#include "properties/reports/plain_text.h"
 #include "properties/reports/report.h"
 
 namespace kvconform {
 namespace {
 
-/// XML 1.0 has no other control characters, not even escaped.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') c = '?';
-  }
-  return text;
-}
-
 void set(pugi::xml_node node, const char* name, const std::string& value) {
-  node.append_attribute(name).set_value(printable(value).c_str());
+  node.append_attribute(name).set_value(plain_text(value).c_str());
 }
 
 struct Totals {
@@ -58,7 +51,7 @@ void add_result(pugi::xml_node suite, const PropertyResult& result, Totals& tota
   set(node, "message", result.message);
   if (std::string(kind) == "skipped") return;
   set(node, "type", to_string(result.verdict));
-  node.append_child(pugi::node_pcdata).set_value(printable(failure_text(result)).c_str());
+  node.append_child(pugi::node_pcdata).set_value(plain_text(failure_text(result)).c_str());
 }
 
 }  // namespace

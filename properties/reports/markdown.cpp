@@ -2,21 +2,38 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <string_view>
 
 #include "properties/case_judge.h"
+#include "properties/reports/plain_text.h"
 #include "properties/reports/report.h"
 
 namespace kvconform {
 namespace {
 
-/// Text inside a table's cell.
-std::string cell(std::string text) {
+/// Text inside a table's cell or a heading: one line, and no character that means something there.
+std::string cell(const std::string& text) {
   std::string out;
-  for (char c : text) {
-    if (c == '|') out += '\\';
-    out += c == '\n' ? ' ' : c;
+  for (char c : plain_text(text)) {
+    if (c == '\n' || c == '\t') c = ' ';
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '&')
+      out += "&amp;";
+    else if (std::string_view("|`*_\\[]").find(c) != std::string_view::npos)
+      (out += '\\') += c;
+    else
+      out += c;
   }
   return out;
+}
+
+/// A block of text as it is: its fence is longer than any run of backticks within.
+std::string block(const std::string& text) {
+  const std::string plain = plain_text(text);
+  std::string fence = "```";
+  while (plain.find(fence) != std::string::npos) fence += '`';
+  return fmt::format("{}text\n{}{}{}\n", fence, plain, plain.ends_with('\n') ? "" : "\n", fence);
 }
 
 std::string share(double budget_used) {
@@ -36,7 +53,7 @@ std::string table(const RunSummary& summary) {
   std::string text = "| property | subject | verdict | cases | budget used | seconds |\n";
   text += "|---|---|---|---:|---:|---:|\n";
   for (const PropertyResult& result : summary.results) {
-    text += fmt::format("| {} | {} | {}{} | {} | {} | {:.1f} |\n", result.property,
+    text += fmt::format("| {} | {} | {}{} | {} | {} | {:.1f} |\n", cell(result.property),
                         cell(result.subject), to_string(result.verdict),
                         result.whole ? "" : " (interrupted)", result.cases,
                         share(result.budget_used), result.seconds);
@@ -70,8 +87,8 @@ std::string summary_markdown(const RunSummary& summary) {
   for (const PropertyResult& result : summary.results) {
     const std::string failure = failure_text(result);
     if (failure.empty()) continue;
-    text +=
-        fmt::format("\n### {} on {}\n\n```text\n{}```\n", result.property, result.subject, failure);
+    text += fmt::format("\n### {} on {}\n\n{}", cell(result.property), cell(result.subject),
+                        block(failure));
   }
   return text + coverage_table(summary);
 }

@@ -48,7 +48,7 @@ json counts_json(const VerdictCounts& counts) {
 }
 
 VerdictKind verdict_kind(const std::string& word) {
-  for (int i = 0; i <= static_cast<int>(VerdictKind::unexpectedly_conforms); ++i) {
+  for (int i = 0; i <= static_cast<int>(VerdictKind::nothing_compared); ++i) {
     if (word == to_string(static_cast<VerdictKind>(i))) return static_cast<VerdictKind>(i);
   }
   throw Error("KV2202", fmt::format("\"{}\" is no verdict", word), "give a report of this version");
@@ -75,6 +75,7 @@ PropertyResult result_from(const json& value, const Path& folder) {
   result.seconds = value.at("seconds");
   result.message = value.value("message", "");
   result.whole = value.value("complete", true);
+  result.against_used = value.value("against_used", false);
   if (!value.contains("case") || !value["case"].is_string()) return result;
   Failure failure;
   failure.file = folder / value["case"].get<std::string>();
@@ -86,6 +87,23 @@ PropertyResult result_from(const json& value, const Path& folder) {
   failure.verdict.cause = value.value("cause", "");
   result.failure = std::move(failure);
   return result;
+}
+
+json asked_json(const Asked& asked) {
+  return {{"subjects", asked.subjects},     {"against", asked.against},
+          {"properties", asked.properties}, {"models", asked.models},
+          {"seconds", asked.seconds},       {"timeout", asked.timeout}};
+}
+
+Asked asked_from(const json& value) {
+  Asked asked;
+  asked.subjects = value.at("subjects").get<std::vector<std::string>>();
+  asked.against = value.at("against");
+  asked.properties = value.at("properties").get<std::vector<std::string>>();
+  asked.models = value.at("models").get<std::vector<std::string>>();
+  asked.seconds = value.at("seconds");
+  asked.timeout = value.at("timeout");
+  return asked;
 }
 
 RunSummary summary_from(const Path& folder) {
@@ -101,6 +119,7 @@ RunSummary summary_from(const Path& folder) {
   summary.shards = std::stoi(shard.substr(slash + 1));
   summary.complete = value.at("complete");
   summary.interrupted = !summary.complete;
+  summary.asked = asked_from(value.at("asked"));
   summary.seconds = value.at("seconds");
   summary.cases = value.at("cases");
   summary.cases_per_property = value.value("cases_per_property", std::int64_t{0});
@@ -163,6 +182,7 @@ json result_json(const PropertyResult& result) {
                 {"sentence", result.sentence},
                 {"subject", result.subject},
                 {"against", result.against},
+                {"against_used", result.against_used},
                 {"verdict", to_string(result.verdict)},
                 {"counts", counts_json(result.counts)},
                 {"case", nullptr},
@@ -201,7 +221,8 @@ json summary_json(const RunSummary& summary) {
     coverage[name] = {{"met", entry.met}, {"required", entry.required}};
   }
   const double minutes = summary.seconds / 60;
-  const bool ended = summary.complete || summary.interrupted;  // a killed run has no exit code
+  // A killed run has no exit code.
+  const bool ended = summary.complete || summary.interrupted || summary.ended_with;
   return {{"commit", summary.commit.empty() ? json(nullptr) : json(summary.commit)},
           {"seed", summary.seed},
           {"size", to_string(summary.size)},
@@ -216,6 +237,7 @@ json summary_json(const RunSummary& summary) {
           {"coverage", std::move(coverage)},
           {"coverage_judged", summary.coverage_judged},
           {"environment", summary.environment},
+          {"asked", asked_json(summary.asked)},
           {"exit_code", ended ? json(exit_code(summary)) : json(nullptr)}};
 }
 

@@ -1,0 +1,14 @@
+// Text from elsewhere (a subject's standard error, names typed by people) made fit for files that
+// promise UTF-8.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace kvconform {
+
+/// Well-formed UTF-8 that XML 1.0 allows too: U+FFFD for bytes that are no character and for the
+/// two non-characters U+FFFE and U+FFFF, "?" for control characters except tab and line end.
+std::string plain_text(std::string_view text);
+
+}  // namespace kvconform
