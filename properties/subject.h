@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -90,6 +91,9 @@ class ModelSource {
   virtual ~ModelSource() = default;
   virtual std::shared_ptr<const Checkpoint> checkpoint() const = 0;
   virtual std::filesystem::path weights_path() const = 0;
+  /// The text config alone, as `load` hands it over. A model that every subject must refuse has no
+  /// checkpoint (asking for it throws why), but it has this.
+  virtual nlohmann::json text_config() const;
 };
 
 class Subject {

@@ -33,6 +33,13 @@ std::optional<double> budget_at(const TranscriptComparison& how, const Expected&
   return assessment.budget[token];
 }
 
+bool surely_within(const TranscriptComparison& how, const Expected& expected, const At& at) {
+  if (how.bits || how.gauge == nullptr) return false;
+  return how.gauge->surely_within(*expected.history, at.token,
+                                  row_of(expected.output->logits, expected.position),
+                                  row_of(at.record.output.logits, at.index), how.widening);
+}
+
 Outcome compare_logits(const TranscriptComparison& how, const Transcript& seen) {
   Outcome outcome;
   for_each_position(seen, [&](const At& at) {
@@ -40,7 +47,8 @@ Outcome compare_logits(const TranscriptComparison& how, const Transcript& seen) 
     if (!expected) return;
     const auto want = row_of(expected->output->logits, expected->position);
     const auto have = row_of(at.record.output.logits, at.index);
-    if (compare_bits(want, have).within) {  // within any budget: no need to measure one
+    // Within any budget, or surely within this one: no need to measure it.
+    if (compare_bits(want, have).within || surely_within(how, *expected, at)) {
       ++outcome.compared;
       return;
     }
@@ -148,6 +156,16 @@ std::optional<Expected> SamePlace::find(const At& at) const {
                                    [&](const CallRecord& r) { return r.call == at.record.call; });
   if (record == other_.end() || longest == longest_.end()) return std::nullopt;
   return Expected{&record->output, at.index, &*longest};
+}
+
+std::optional<Expected> same_position(const Transcript& other, const At& at) {
+  const std::ptrdiff_t row = &at.span - at.record.rows.data();
+  for (const CallRecord& record : other) {
+    if (record.call == at.record.call) {
+      return Expected{&record.output, at.index, &record.rows[row].history};
+    }
+  }
+  return std::nullopt;
 }
 
 void for_each_position(const Transcript& transcript, const std::function<void(const At&)>& visit) {

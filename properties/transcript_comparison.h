@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "properties/comparison.h"
+#include "properties/gauge.h"
 #include "properties/history.h"
 #include "properties/property.h"
 
@@ -67,6 +68,9 @@ class SamePlace {
   std::vector<TokenHistory> longest_;  ///< one assessment of these covers all the others
 };
 
+/// The same position of the same call in another run of the calls.
+std::optional<Expected> same_position(const Transcript& other, const At& at);
+
 /// Visits every new position of every call.
 void for_each_position(const Transcript& transcript, const std::function<void(const At&)>& visit);
 
@@ -78,6 +82,7 @@ struct TranscriptComparison {
   double widening =
       1;  ///< of the budget: two computations in the precision differ by twice as much
   Expectation expected;
+  Gauge* gauge = nullptr;  ///< spares the noise probe where it can
 
   Verdict judge(const Transcript& seen) const;
 

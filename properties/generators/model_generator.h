@@ -21,6 +21,7 @@ struct ModelWishes {
   bool reduced_dtype = true;  ///< may store weights in bfloat16 or float16
   bool experts = true;
   bool gemma3n_only = false;
+  bool bidirectional = false;  ///< may see later tokens: such a model can only be scored
 };
 
 ModelSpec draw_model(Draw& draw, CaseSize size, const ModelWishes& wishes);

@@ -26,6 +26,11 @@ class Agreement : public GeneratedProperty {
   }
 
  protected:
+  ModelWishes wishes() const override {
+    ModelWishes wishes;
+    wishes.bidirectional = true;
+    return wishes;
+  }
   std::vector<Call> calls(Draw& draw, const PromptBounds& bounds) const override {
     const bool score = draw.chance(50);
     if (score || !bounds.cache) return draw_score(draw, bounds);
