@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "properties/faults/faults.h"
+#include "properties/subjects/cuda_subject.h"
 #include "properties/subjects/process_subject.h"
 #include "properties/subjects/reference_subject.h"
 #include "reference/error.h"
@@ -34,7 +35,13 @@ const std::vector<BuiltIn>& built_in() {
       {{"reference:bfloat16", "rounds where a bfloat16 model stores a tensor, sums in float32"},
        [] { return reference<BFloat16>("reference:bfloat16", "bfloat16"); }},
       {{"reference:float16", "rounds where a float16 model stores a tensor, sums in float32"},
-       [] { return reference<Float16>("reference:float16", "float16"); }}};
+       [] { return reference<Float16>("reference:float16", "float16"); }},
+      {{"cuda", "the CUDA engine in float32: on a GPU where this build has one, else emulated"},
+       [] { return std::make_unique<cuda::emulated::CudaSubject>("cuda"); }},
+      {{"cuda:emulated", "the CUDA engine in float32 on emulated threads"},
+       [] { return std::make_unique<cuda::emulated::CudaSubject>("cuda:emulated"); }},
+      {{"cuda:emulated=float32", "the same, its precision spelled out"},
+       [] { return std::make_unique<cuda::emulated::CudaSubject>("cuda:emulated=float32"); }}};
   return subjects;
 }
 
