@@ -53,9 +53,12 @@ CaseJudge& judge_of(Judges& judges, int worker, const RunOptions& options,
   return *judge;
 }
 
-Case generate_case(const RunOptions& options, const Property& property, std::int64_t index) {
+Case generate_case(const RunOptions& options, const Property& property, std::int64_t index,
+                   bool emulated) {
   const auto i = static_cast<std::uint64_t>(index);
-  if (options.models.empty()) return property.generate(options.seed, i, options.size);
+  const bool smaller = emulated && options.size == CaseSize::standard;
+  const CaseSize size = smaller ? CaseSize::emulated : options.size;
+  if (options.models.empty()) return property.generate(options.seed, i, size);
   ModelSpec spec;
   spec.folder = options.models[i % options.models.size()];
   return property.generate_for(spec, options.seed, i, options.size);
@@ -110,7 +113,7 @@ void PairRun::work_safely(int worker) {
 void PairRun::work(int worker) {
   CaseJudge& judge = judge_of(judges_, worker, options_, subject_);
   for (std::int64_t index; (index = take()) >= 0;) {
-    Case test_case = generate_case(options_, property_, index);
+    Case test_case = generate_case(options_, property_, index, judge.info().emulated);
     test_case.subject = subject_;
     test_case.against = options_.against;
     write_case(test_case, folder_.running(worker));

@@ -354,6 +354,7 @@ std::int64_t default_cases(CaseSize size) {
     case CaseSize::smoke:
       return 50;
     case CaseSize::standard:
+    case CaseSize::emulated:
       return 500;
     case CaseSize::deep:
       return 5000;

@@ -10,8 +10,9 @@ struct DenseGate {
   GatedGelu a;
   DV_FN void operator()(std::size_t i) const {
     const std::size_t row = i / a.width, column = i % a.width;
-    a.out[i] =
-        dv::gelu_exact(a.gate[row * a.gate_pitch + column]) * a.up[row * a.up_pitch + column];
+    const bool mixed_up = FAULT(gate_takes_the_next_rows_up) && int(row) + 1 < a.rows;
+    a.out[i] = dv::gelu_exact(a.gate[row * a.gate_pitch + column]) *
+               a.up[(row + mixed_up) * a.up_pitch + column];
   }
 };
 

@@ -33,7 +33,7 @@ enum class PlantedFault {
   append_32_bit_offset,
   rope_position_of_the_call,
   rope_interleaved_pairs,
-  per_layer_inputs_of_the_layer_before,
+  gate_takes_the_next_rows_up,
   experts_weight_of_the_first_choice,
   sparsity_sample_deviation,
   magnitude_without_bound,

@@ -32,15 +32,13 @@ DV_FN void load_x(ProjectionShared<tokens, groups>& s, const Projection& a, int 
   }
 }
 
-/// One piece from zero: a chain over ascending k for each token.
+/// One piece onto `sum`, which is zero: a chain over ascending k for each token.
 template <int tokens, int groups>
 DV_FN void multiply_piece(const ProjectionShared<tokens, groups>& s, const Projection& a,
                           const float* weight, int piece, int group, int output,
                           float (&sum)[tokens]) {
   const int count = min(kSumPiece, a.k - piece * kSumPiece);
   const float* w = weight + std::size_t(piece) * kSumPiece * a.outputs + output;
-#pragma unroll
-  for (int t = 0; t < tokens; ++t) sum[t] = 0.f;
   for (int k = 0; k < count; ++k) {
     const float value = w[std::size_t(k) * a.outputs];
 #pragma unroll
@@ -64,6 +62,8 @@ projection_kernel(Projection a) {
     load_x(s, a, first, token0);
     if (!FAULT(projection_multiplies_before_x_arrived)) __syncthreads();
     float sum[tokens] = {};
+    if (FAULT(projection_chain_over_all_of_k))
+      for (int t = 0; t < tokens; ++t) sum[t] = total[t], total[t] = 0.f;
     if (live && first + group < pieces)
       multiply_piece(s, a, a.weight + matrix, first + group, group, output, sum);
     if constexpr (groups == 1) {
@@ -97,7 +97,7 @@ projection_piece_kernel(Projection a) {
   load_x(s, a, piece, token);
   __syncthreads();
   if (output >= a.outputs) return;
-  float sum[1];
+  float sum[1] = {};
   multiply_piece(s, a, a.weight, piece, 0, output, sum);
   a.workspace[(std::size_t(piece) * a.tokens + token) * a.outputs + output] = sum[0];
 }

@@ -23,6 +23,10 @@ struct ModelWishes {
   bool gemma3n_only = false;
 };
 
+/// One model in twenty of CaseSize::emulated gets prompts of more than 64 tokens: whoever draws
+/// those is not the one who draws the model, so it is read off the recipe.
+bool has_long_prompts(const WeightsRecipe& weights);
+
 ModelSpec draw_model(Draw& draw, CaseSize size, const ModelWishes& wishes);
 
 }  // namespace kvconform

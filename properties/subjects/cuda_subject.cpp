@@ -51,6 +51,9 @@ CudaSubject::CudaSubject(std::string name) {
   info_.margin = kReserve;
   info_.granularity = kGranularity;
   info_.bit_stable = true;
+#ifndef KVCONFORM_GPU_SIDE
+  info_.emulated = true;
+#endif
 }
 
 SessionOptions CudaSubject::options(int batch, int capacity) const {
