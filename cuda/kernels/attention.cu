@@ -49,8 +49,7 @@ DV_FN Work my_work(const Attention& a) {
 
 DV_FN std::size_t cache_offset(const Attention& a, const Work& w, int position) {
   const int row = FAULT(attention_first_rows_cache) ? 0 : w.place.row;
-  const int key_head =
-      FAULT(attention_key_head_interleaved) ? w.first_head % a.key_heads : w.key_head;
+  const int key_head = FAULT(attention_next_key_head) ? (w.key_head + 1) % a.key_heads : w.key_head;
   return ((std::size_t(row) * a.key_heads + key_head) * a.cache.slots + position % a.cache.slots) *
          a.head_dim;
 }
@@ -141,7 +140,7 @@ attention_piece_kernel(Attention a) {
   auto& s = dv::shared<AttentionShared<most_dim>>();
   const Work w = my_work(a);
   const int piece = w.first_piece + blockIdx.z;
-  if (piece > w.last_piece && !FAULT(attention_split_skips_the_guard)) return;  // a whole block
+  if (piece > w.last_piece) return;  // a whole block
   const int first = max(w.first, piece * kKeyPiece);
   const int count = min(w.last, piece * kKeyPiece + kKeyPiece - 1) - first + 1;
   weigh_keys(s, a, w, first, count);
@@ -162,7 +161,7 @@ attention_merge_kernel(Attention a) {
   const Work w = my_work(a);
   const int elements = w.heads * a.head_dim;
   int pieces = w.last_piece - w.first_piece + 1;
-  if (FAULT(attention_split_skips_the_guard)) pieces = a.most_pieces;
+  if (FAULT(attention_merges_unwritten_pieces)) pieces = a.most_pieces;
   for (int i = threadIdx.x; i < elements; i += blockDim.x) {
     const int h = w.first_head + i / a.head_dim, d = i % a.head_dim;
     RowState state = nothing_seen();

@@ -77,7 +77,9 @@ projection_kernel(Projection a) {
 #pragma unroll
         for (int t = 0; t < tokens; ++t) total[t] += s.sum[g][t][threadIdx.x];
     }
-    if (!FAULT(projection_overwrites_x_too_early)) __syncthreads();
+    // In groups the barrier before the fold has come between.
+    if (groups == 1 && first + groups < pieces && !FAULT(projection_overwrites_x_too_early))
+      __syncthreads();
   }
   if (!live || group > 0) return;
   const float bias = a.bias ? a.bias[output] : 0.f;
