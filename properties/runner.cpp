@@ -239,7 +239,7 @@ class Run {
 
   void study(const Property& property, const std::string& subject, const Record& record,
              PropertyResult& result) {
-    Case test_case = generate_case(options_, property, record.index);
+    Case test_case = generate_case(options_, property, record.index, record.size);
     test_case.subject = subject;
     test_case.against = options_.against;
     const StudyLimits study_limits{

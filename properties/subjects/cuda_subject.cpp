@@ -43,7 +43,11 @@ Output output_of(const std::vector<float>& logits, int vocab_size, Trace trace) 
 
 CudaSubject::CudaSubject(std::string name) {
   info_.name = std::move(name);
-  info_.version = "1";
+#ifdef KVCONFORM_GPU_SIDE
+  info_.version = "1, on a GPU";
+#else
+  info_.version = "1, on emulated threads";
+#endif
   info_.families = {"gemma3n_text", "gemma4_text"};
   info_.dtype = "float32";
   info_.capabilities = {"score", "cache", "chunked", "batch",        "ragged", "rewind",
@@ -163,6 +167,14 @@ CudaSubject::OpenSession& CudaSubject::session_at(SessionId session) {
 Subject::SessionId CudaSubject::add(ModelId model, std::unique_ptr<Session> session) {
   sessions_.emplace(++next_id_, OpenSession{model, std::move(session)});
   return next_id_;
+}
+
+std::unique_ptr<Subject> make_cuda_subject(const std::string& name) {
+  return std::make_unique<CudaSubject>(name);
+}
+
+int cuda_devices() {
+  return dv::device_count();
 }
 
 }  // namespace kvconform::cuda::inline DV_MACHINE

@@ -48,4 +48,7 @@ class CudaSubject : public Subject {
   std::map<SessionId, OpenSession> sessions_;
 };
 
+std::unique_ptr<Subject> make_cuda_subject(const std::string& name);
+int cuda_devices();
+
 }  // namespace kvconform::cuda::inline DV_MACHINE
