@@ -160,7 +160,7 @@ class Run {
   }
 
   /// False if the run was interrupted on the way.
-  bool run_pair(const Property& property, const std::string& subject, const PairRun::Limits& limits,
+  bool run_pair(const Property& property, const std::string& subject, PairRun::Limits limits,
                 const CaseFolder& folder, int steps) {
     PropertyResult result;
     result.property = property.name();
@@ -171,6 +171,9 @@ class Run {
     try {
       const SubjectInfo& info = judge_of(judges_, 0, options_, subject).info();
       infos_[subject] = info;
+      if (limits.cases > 0 && options_.cases == 0 && info.emulated) {  // fibers are slow
+        limits.cases = std::min(limits.cases, default_cases(CaseSize::emulated));
+      }
       const std::string unmet = unmet_needs(property, info);
       if (!unmet.empty()) {
         result.verdict = VerdictKind::not_applicable;
@@ -249,7 +252,7 @@ class Run {
 
   void study(const Property& property, const std::string& subject, const Record& record,
              PropertyResult& result) {
-    Case test_case = generate_case(options_, property, record.index);
+    Case test_case = generate_case(options_, property, record.index, record.size);
     test_case.subject = subject;
     test_case.against = options_.against;
     const StudyLimits study_limits{

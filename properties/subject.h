@@ -36,6 +36,7 @@ struct SubjectInfo {
   /// Promises the same bits under any chunking, batch and history. Comparisons within the subject
   /// are then for bit equality, else by budget. Only subjects written here promise it.
   bool bit_stable = false;
+  bool emulated = false;  ///< on emulated threads: cases are drawn by CaseSize::emulated
 };
 
 class SubjectRefusal : public std::runtime_error {

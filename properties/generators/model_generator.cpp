@@ -26,6 +26,8 @@ Bounds bounds_of(CaseSize size) {
       return {3, 8, 32, 48, 40, {16}};
     case CaseSize::deep:
       return {3, 12, 64, 64, 96, {16, 32, 64}};
+    case CaseSize::emulated:
+      return {2, 5, 32, 32, 40, {8, 16}};
   }
   return {3, 8, 32, 48, 40, {16}};
 }
@@ -243,7 +245,23 @@ WeightsRecipe draw_weights(Draw& draw, const ModelWishes& wishes) {
   return recipe;
 }
 
+/// What engines cut into pieces must be crossed now and then: sums of 256 (here one of the inner
+/// size), keys of 64 positions (with windows at their edges).
+void stretch(Draw& draw, const WeightsRecipe& weights, json& config) {
+  const int inner = draw.between(257, 300);
+  if (draw.chance(5)) {
+    json& size = config["intermediate_size"];
+    size = size.is_array() ? json(std::vector<int>(size.size(), inner)) : json(inner);
+  }
+  const int window = draw.one_of({3, 8, 33, 63, 64, 65, 70});
+  if (has_long_prompts(weights)) config["sliding_window"] = window;
+}
+
 }  // namespace
+
+bool has_long_prompts(const WeightsRecipe& weights) {
+  return weights.seed % 20 == 0;
+}
 
 ModelSpec draw_model(Draw& draw, CaseSize size, const ModelWishes& wishes) {
   const Bounds bounds = bounds_of(size);
@@ -270,7 +288,9 @@ ModelSpec draw_model(Draw& draw, CaseSize size, const ModelWishes& wishes) {
   } else {
     add_gemma3n(draw, layers, config);
   }
-  return {config.dump(), draw_weights(draw, wishes), {}};
+  const WeightsRecipe weights = draw_weights(draw, wishes);
+  if (size == CaseSize::emulated) stretch(draw, weights, config);
+  return {config.dump(), weights, {}};
 }
 
 }  // namespace kvconform

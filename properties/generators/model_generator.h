@@ -24,6 +24,10 @@ struct ModelWishes {
   bool bidirectional = false;  ///< may see later tokens: such a model can only be scored
 };
 
+/// One model in twenty of CaseSize::emulated gets prompts of more than 64 tokens: whoever draws
+/// those is not the one who draws the model, so it is read off the recipe.
+bool has_long_prompts(const WeightsRecipe& weights);
+
 ModelSpec draw_model(Draw& draw, CaseSize size, const ModelWishes& wishes);
 
 }  // namespace kvconform
