@@ -212,7 +212,7 @@ TEST(Faults, each_fault_is_listed_and_a_matrix_is_written_for_people_and_for_pro
 TEST(Faults, a_fault_that_nobody_catches_is_exit_code_1) {
   // It takes dozens of cases to show; one is not enough.
   const Outcome outcome = run_program(
-      {"faults", "--fault", "prefix-found-by-short-hash", "--size", "smoke", "--cases", "1"});
+      {"faults", "--fault", "accepts-rewind-past-window", "--size", "smoke", "--cases", "1"});
   EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
   EXPECT_NE(line_with(outcome.out, "missed"), "") << outcome.out;
 }

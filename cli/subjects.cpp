@@ -13,10 +13,8 @@ namespace {
 struct Kind {
   const char *prefix, *spelling;
 };
-constexpr Kind kMissing[] = {{"cuda", "cuda[:...]"},
-                             {"plugin", "plugin:FILE.so"},
-                             {"transformers", "transformers"},
-                             {"mlx-lm", "mlx-lm"}};
+constexpr Kind kMissing[] = {
+    {"plugin", "plugin:FILE.so"}, {"transformers", "transformers"}, {"mlx-lm", "mlx-lm"}};
 constexpr const char* kNotYet = "not available in this version";
 
 }  // namespace

@@ -12,6 +12,14 @@ const std::vector<std::unique_ptr<Property>>& all_properties() {
     list.push_back(dead_tensors());
     list.push_back(window_reach());
     list.push_back(agreement());
+    list.push_back(causality());
+    list.push_back(global_reach());
+    list.push_back(knob_sensitivity());
+    list.push_back(equal_configurations());
+    list.push_back(load_tolerance());
+    list.push_back(topology());
+    list.push_back(finite());
+    list.push_back(rotary_convention());
     list.push_back(batch_rows());
     list.push_back(rollback());
     list.push_back(fork_and_reorder());

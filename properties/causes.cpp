@@ -54,9 +54,11 @@ std::string session_cause(const std::string& property, const LayerPlan* layer, i
   for (const SessionPattern& pattern : kSessionPatterns) {
     if (property != pattern.property) continue;
     if (layer == nullptr) return pattern.other;
-    const bool wrapped = layer->window > 0 && token >= layer->window;
+    // A ring errs once it is full; what moves rows errs by kind of layer.
+    const bool moves_rows = property == "fork-and-reorder";
+    const bool ring = layer->window > 0 && (moves_rows || token >= layer->window);
     return fmt::format("layer {} is the first to part; {}", layer->layer,
-                       wrapped ? pattern.sliding : pattern.other);
+                       ring ? pattern.sliding : pattern.other);
   }
   return "";
 }

@@ -9,6 +9,7 @@
 
 #include "properties/case.h"
 #include "properties/model_variant.h"
+#include "properties/subjects/protocol_messages.h"
 #include "properties/temporary_folder.h"
 #include "reference/error.h"
 #include "reference/random.h"
@@ -56,6 +57,31 @@ class MemorySource : public ModelSource {
   mutable std::unique_ptr<TemporaryFolder> folder_;
 };
 
+/// Files as for any other model; what is wrong shows when somebody reads them.
+class RefusedSource : public ModelSource {
+ public:
+  RefusedSource(nlohmann::json config, TensorTable tensors)
+      : config_(std::move(config)), tensors_(std::move(tensors)) {}
+
+  std::shared_ptr<const Checkpoint> checkpoint() const override {
+    return Checkpoint::from_tensors(config_, tensors_);
+  }
+  std::filesystem::path weights_path() const override {
+    std::call_once(written_, [&] {
+      folder_ = std::make_unique<TemporaryFolder>("kvconform-model");
+      write_checkpoint(folder_->path() / "model", config_, tensors_);
+    });
+    return folder_->path() / "model";
+  }
+  nlohmann::json text_config() const override { return config_; }
+
+ private:
+  nlohmann::json config_;
+  TensorTable tensors_;
+  mutable std::once_flag written_;
+  mutable std::unique_ptr<TemporaryFolder> folder_;
+};
+
 /// Tensors of a checkpoint with the dead projections of its consumers in another state.
 TensorTable with_dead_state(const Checkpoint& checkpoint, DeadTensors dead) {
   TensorTable table = checkpoint.tensors();
@@ -86,11 +112,23 @@ void negate(TensorTable& table, const std::string& name) {
 
 }  // namespace
 
+nlohmann::json ModelSource::text_config() const {
+  return kvconform::text_config(*checkpoint());
+}
+
 std::unique_ptr<ModelSource> make_model_source(const ModelSpec& spec) {
   if (!spec.folder.empty()) return std::make_unique<FolderSource>(spec.folder);
   nlohmann::json config = parse_config_text(spec.config_text, "the case's config");
   TensorTable tensors = random_weights(config, spec.weights);
   return std::make_unique<MemorySource>(std::move(config), std::move(tensors));
+}
+
+std::unique_ptr<ModelSource> model_in_memory(nlohmann::json config, TensorTable tensors) {
+  return std::make_unique<MemorySource>(std::move(config), std::move(tensors));
+}
+
+std::unique_ptr<ModelSource> model_to_refuse(nlohmann::json config, TensorTable tensors) {
+  return std::make_unique<RefusedSource>(std::move(config), std::move(tensors));
 }
 
 std::unique_ptr<ModelSource> with_dead_tensors(const ModelSource& source, DeadTensors dead) {

@@ -53,12 +53,13 @@ CaseJudge& judge_of(Judges& judges, int worker, const RunOptions& options,
   return *judge;
 }
 
-Case generate_case(const RunOptions& options, const Property& property, std::int64_t index) {
+Case generate_case(const RunOptions& options, const Property& property, std::int64_t index,
+                   CaseSize size) {
   const auto i = static_cast<std::uint64_t>(index);
-  if (options.models.empty()) return property.generate(options.seed, i, options.size);
+  if (options.models.empty()) return property.generate(options.seed, i, size);
   ModelSpec spec;
   spec.folder = options.models[i % options.models.size()];
-  return property.generate_for(spec, options.seed, i, options.size);
+  return property.generate_for(spec, options.seed, i, size);
 }
 
 PairRun::PairRun(const RunOptions& options, const Property& property, const std::string& subject,
@@ -108,15 +109,22 @@ void PairRun::work_safely(int worker) {
   }
 }
 
+CaseSize PairRun::size_for(const SubjectInfo& info) const {
+  const bool smaller = info.emulated && options_.size == CaseSize::standard;
+  return smaller ? CaseSize::emulated : options_.size;
+}
+
 void PairRun::work(int worker) {
   CaseJudge& judge = judge_of(judges_, worker, options_, subject_);
   for (std::int64_t index; (index = take()) >= 0;) {
-    Case test_case = generate_case(options_, property_, index);
+    const CaseSize size = size_for(judge.info());
+    Case test_case = generate_case(options_, property_, index, size);
     test_case.subject = subject_;
     test_case.against = options_.against;
     write_case(test_case, folder_.running(worker));
     Record record;
     record.index = index;
+    record.size = size;
     record.verdict = judge.judge(property_, test_case, /*traces=*/false);
     record.against_used = judge.against_used();
     const ModelConfig config = config_of(test_case.model);

@@ -24,6 +24,7 @@ namespace kvconform {
 /// What is kept of one case.
 struct Record {
   std::int64_t index = 0;
+  CaseSize size = CaseSize::standard;  ///< that the case was drawn in
   Verdict verdict;
   std::set<std::string> classes;
   Buckets buckets;
@@ -56,7 +57,8 @@ CaseJudge& judge_of(Judges& judges, int worker, const RunOptions& options,
 SubjectOptions subject_options(const RunOptions& options);
 
 /// Case `index` of a property: of a generated model, or of one of the given ones.
-Case generate_case(const RunOptions& options, const Property& property, std::int64_t index);
+Case generate_case(const RunOptions& options, const Property& property, std::int64_t index,
+                   CaseSize size);
 
 class PairRun {
  public:
@@ -81,6 +83,7 @@ class PairRun {
   using Clock = std::chrono::steady_clock;
 
   void work_safely(int worker);
+  CaseSize size_for(const SubjectInfo& info) const;
   void work(int worker);
   std::int64_t take();  ///< the next index of this shard, or −1
   void look_up(CaseJudge& judge, const Case& test_case, Record& record) const;

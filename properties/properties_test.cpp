@@ -12,11 +12,13 @@
 #include "properties/case_judge.h"
 #include "properties/runner.h"
 #include "properties/subject_registry.h"
+#include "reference/error.h"
 
 namespace kvconform {
 namespace {
 
 constexpr int kCases = 30;
+constexpr int kEmulatedCases = 3;  // fibers are slow; `check` runs more of them
 
 struct Split {
   int index = 0, total = 1;
@@ -41,11 +43,20 @@ class Keeps : public testing::Test {
       : subject_(std::move(subject)), property_(property), split_(split) {}
 
   void TestBody() override {
-    CaseJudge judge(subject_, "reference:double");
+    try {
+      judge_cases(CaseJudge(subject_, "reference:double"));
+    } catch (const Error& e) {
+      GTEST_SKIP() << subject_ << " cannot run here: " << e.what();
+    }
+  }
+
+ private:
+  void judge_cases(CaseJudge judge) {
+    const int cases = judge.info().emulated ? kEmulatedCases : kCases;
     const std::string unmet = unmet_needs(property_, judge.info());
     if (!unmet.empty()) GTEST_SKIP() << subject_ << " lacks " << unmet;
     int compared = 0, judged = 0;
-    for (int i = split_.index; i < kCases; i += split_.total, ++judged) {
+    for (int i = split_.index; i < cases; i += split_.total, ++judged) {
       const Case test_case = property_.generate(11, i, CaseSize::smoke);
       const Verdict verdict = judge.judge(property_, test_case, false);
       EXPECT_FALSE(is_failure(verdict.kind)) << property_.sentence() << "\n"
@@ -55,11 +66,10 @@ class Keeps : public testing::Test {
     }
     RecordProperty("cases", judged);
     if (split_.total == 1) {
-      EXPECT_GT(compared, kCases / 2) << "too few cases decided";
+      EXPECT_GT(compared, cases / 2) << "too few cases decided";
     }
   }
 
- private:
   std::string subject_;
   const Property& property_;
   Split split_;
@@ -78,10 +88,12 @@ std::string words(const std::string& text) {
   return name;
 }
 
-/// Names with a blank to fill in ("fault:NAME") are no subjects yet.
+/// Names with a blank to fill in ("fault:NAME") are no subjects yet, and "cuda" is another name for
+/// one of the others.
 std::vector<std::string> built_in_subjects() {
   std::vector<std::string> names;
   for (const SubjectEntry& entry : known_subjects()) {
+    if (entry.name == "cuda") continue;
     if (std::none_of(entry.name.begin(), entry.name.end(), [](char c) { return std::isupper(c); }))
       names.push_back(entry.name);
   }

@@ -13,7 +13,9 @@
 
 namespace kvconform {
 
-enum class CaseSize { smoke, standard, deep };
+/// `emulated` is what `standard` becomes for a subject on emulated threads: smaller models, but now
+/// and then an inner size above 256 and more than 64 cached positions, where such engines cut sums.
+enum class CaseSize { smoke, standard, deep, emulated };
 
 /// Computes what a case costs in a subject's precision, and the truth to hold it against
 /// (comparison.h).

@@ -76,11 +76,13 @@ std::int64_t default_cases(CaseSize size) {
     case CaseSize::smoke:
       return 50;
     case CaseSize::standard:
-      return 500;
+      return 200;
+    case CaseSize::emulated:
+      return 20;
     case CaseSize::deep:
       return 5000;
   }
-  return 500;
+  return 200;
 }
 
 const char* to_string(CaseSize size) {

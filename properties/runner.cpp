@@ -162,7 +162,7 @@ class Run {
   }
 
   /// False if the run was interrupted on the way.
-  bool run_pair(const Property& property, const std::string& subject, const PairRun::Limits& limits,
+  bool run_pair(const Property& property, const std::string& subject, PairRun::Limits limits,
                 const CaseFolder& folder, int steps) {
     PropertyResult result;
     result.property = property.name();
@@ -175,6 +175,9 @@ class Run {
     try {
       const SubjectInfo& info = judge_of(judges_, 0, options_, subject).info();
       summary_.subjects[subject].info = info;
+      if (limits.cases > 0 && options_.cases == 0 && info.emulated) {  // fibers are slow
+        limits.cases = std::min(limits.cases, default_cases(CaseSize::emulated));
+      }
       const std::string unmet = unmet_needs(property, info);
       if (!unmet.empty()) {
         result.verdict = VerdictKind::not_applicable;
@@ -303,7 +306,7 @@ class Run {
   void study(const Property& property, const std::string& subject, const Record& record,
              PropertyResult& result) {
     const Case test_case =
-        asked_of_subject(generate_case(options_, property, record.index), subject);
+        asked_of_subject(generate_case(options_, property, record.index, record.size), subject);
     const FailureStudy failure =
         studied(property, test_case, record.verdict, options_.shrink_seconds);
     if (failure.verdict.kind == VerdictKind::flaky) {

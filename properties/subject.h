@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -35,6 +36,7 @@ struct SubjectInfo {
   /// Promises the same bits under any chunking, batch and history. Comparisons within the subject
   /// are then for bit equality, else by budget. Only subjects written here promise it.
   bool bit_stable = false;
+  bool emulated = false;  ///< on emulated threads: cases are drawn by CaseSize::emulated
 };
 
 class SubjectRefusal : public std::runtime_error {
@@ -90,6 +92,9 @@ class ModelSource {
   virtual ~ModelSource() = default;
   virtual std::shared_ptr<const Checkpoint> checkpoint() const = 0;
   virtual std::filesystem::path weights_path() const = 0;
+  /// The text config alone, as `load` hands it over. A model that every subject must refuse has no
+  /// checkpoint (asking for it throws why), but it has this.
+  virtual nlohmann::json text_config() const;
 };
 
 class Subject {

@@ -14,7 +14,39 @@
 #include "reference/error.h"
 
 namespace kvconform {
+
+namespace cuda::emulated {
+std::unique_ptr<Subject> make_cuda_subject(const std::string& name);
+}
+namespace cuda::gpu {  // where the build has it
+std::unique_ptr<Subject> make_cuda_subject(const std::string& name);
+int cuda_devices();
+}  // namespace cuda::gpu
+
 namespace {
+
+#ifdef KVCONFORM_GPU
+constexpr bool kHasGpuSide = true;
+std::unique_ptr<Subject> gpu_subject(const std::string& name) {
+  if (cuda::gpu::cuda_devices() == 0)
+    throw Error("KV2121", "there is no CUDA device on this machine",
+                "use cuda:emulated, or run on a machine with an NVIDIA GPU");
+  return cuda::gpu::make_cuda_subject(name);
+}
+std::unique_ptr<Subject> cuda_subject(const std::string& name) {
+  return cuda::gpu::cuda_devices() > 0 ? cuda::gpu::make_cuda_subject(name)
+                                       : cuda::emulated::make_cuda_subject(name);
+}
+#else
+constexpr bool kHasGpuSide = false;
+std::unique_ptr<Subject> gpu_subject(const std::string&) {
+  throw Error("KV2120", "this build has no kernels for a GPU",
+              "configure with -D KVCONFORM_GPU=ON where nvcc 13 is, or use cuda:emulated");
+}
+std::unique_ptr<Subject> cuda_subject(const std::string& name) {
+  return cuda::emulated::make_cuda_subject(name);
+}
+#endif
 
 template <class N>
 std::unique_ptr<Subject> reference(const char* name, const char* dtype) {
@@ -35,10 +67,19 @@ const std::vector<BuiltIn>& built_in() {
       {{"reference:bfloat16", "rounds where a bfloat16 model stores a tensor, sums in float32"},
        [] { return reference<BFloat16>("reference:bfloat16", "bfloat16"); }},
       {{"reference:float16", "rounds where a float16 model stores a tensor, sums in float32"},
-       [] { return reference<Float16>("reference:float16", "float16"); }}};
+       [] { return reference<Float16>("reference:float16", "float16"); }},
+      {{"cuda",
+        "the CUDA engine in float32: on a GPU if this build and machine have one, else as"
+        " cuda:emulated"},
+       [] { return cuda_subject("cuda"); }},
+      {{"cuda:emulated", "the CUDA engine in float32 on emulated threads"},
+       [] { return cuda::emulated::make_cuda_subject("cuda:emulated"); }},
+      {{"cuda:emulated=float32", "the same, its precision spelled out"},
+       [] { return cuda::emulated::make_cuda_subject("cuda:emulated=float32"); }}};
   return subjects;
 }
 
+const std::string kGpu = "cuda:gpu";
 const std::string kNoisy = "reference:noisy=";
 const std::string kFault = "fault:";
 const std::string kProcess = "process:";
@@ -70,6 +111,7 @@ std::unique_ptr<Subject> process(const std::string& command, const SubjectOption
 std::vector<SubjectEntry> known_subjects() {
   std::vector<SubjectEntry> entries;
   for (const BuiltIn& subject : built_in()) entries.push_back(subject.entry);
+  if (kHasGpuSide) entries.push_back({kGpu, "the CUDA engine in float32 on a GPU"});
   entries.push_back({kNoisy + "PRECISION", "the noise probe: every operation is off by a little"});
   entries.push_back({kFault + "NAME", "the reference with one planted fault"});
   entries.push_back({kProcess + "COMMAND", "a program that speaks the subject protocol"});
@@ -84,6 +126,7 @@ std::unique_ptr<Subject> make_subject(const std::string& name, const SubjectOpti
   for (const BuiltIn& subject : built_in()) {
     if (subject.entry.name == name) return subject.make();
   }
+  if (name == kGpu) return gpu_subject(name);
   if (const auto dtype = after(name, kNoisy)) return noisy(name, *dtype);
   if (const auto fault = after(name, kFault)) return make_faulty_subject(*fault);
   if (const auto command = after(name, kProcess)) return process(*command, options);

@@ -34,6 +34,14 @@ std::optional<double> budget_at(const TranscriptComparison& how, const Expected&
   return assessment.budget[token];
 }
 
+/// The same bits, or no further apart than the plain reference errs.
+bool surely_within(const TranscriptComparison& how, const Expected& expected, const At& at,
+                   std::span<const double> want, std::span<const double> have) {
+  if (compare_bits(want, have).within) return true;
+  if (how.bits || how.gauge == nullptr) return false;
+  return how.gauge->surely_within(*expected.history, at.token, want, have, how.widening);
+}
+
 Outcome compare_logits(const TranscriptComparison& how, const Transcript& seen) {
   Outcome outcome;
   for_each_position(seen, [&](const At& at) {
@@ -41,7 +49,7 @@ Outcome compare_logits(const TranscriptComparison& how, const Transcript& seen) 
     if (!expected) return;
     const auto want = row_of(expected->output->logits, expected->position);
     const auto have = row_of(at.record.output.logits, at.index);
-    if (compare_bits(want, have).within) {  // within any budget: no need to measure one
+    if (surely_within(how, *expected, at, want, have)) {  // no need to measure a budget
       ++outcome.compared;
       return;
     }
@@ -182,14 +190,16 @@ SamePlace::SamePlace(const Transcript& other, const std::vector<Call>& calls, bo
     : other_(other), causal_(causal), longest_(longest_histories(calls, causal)) {}
 
 std::optional<Expected> SamePlace::find(const At& at) const {
-  const TokenHistory& history = at.span.history;
+  const auto record = std::find_if(other_.begin(), other_.end(),
+                                   [&](const CallRecord& r) { return r.call == at.record.call; });
+  if (record == other_.end()) return std::nullopt;
+  // Of the other run: its tokens further on may not be these.
+  const TokenHistory& history = record->rows[&at.span - at.record.rows.data()].history;
   const auto covers = [&](const TokenHistory& h) {
     return causal_ ? history.is_prefix_of(h) : history == h;
   };
   const auto longest = std::find_if(longest_.begin(), longest_.end(), covers);
-  const auto record = std::find_if(other_.begin(), other_.end(),
-                                   [&](const CallRecord& r) { return r.call == at.record.call; });
-  if (record == other_.end() || longest == longest_.end()) return std::nullopt;
+  if (longest == longest_.end()) return std::nullopt;
   return Expected{&record->output, at.index, &*longest};
 }
 

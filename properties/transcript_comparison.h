@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "properties/comparison.h"
+#include "properties/gauge.h"
 #include "properties/history.h"
 #include "properties/property.h"
 
@@ -78,6 +79,7 @@ struct TranscriptComparison {
   double widening =
       1;  ///< of the budget: two computations in the precision differ by twice as much
   Expectation expected;
+  Gauge* gauge = nullptr;  ///< spares the noise probe where it can
 
   Verdict judge(const Transcript& seen) const;
 

@@ -5,8 +5,8 @@
 //   throw Error("KV1016", "sliding_window is -1", "give a window of at least 1");
 //
 // Ids: KV10xx configuration, KV11xx sharing plan, KV12xx safetensors, KV13xx checkpoint, KV14xx
-// model and cache, KV20xx cases, KV21xx subjects, KV22xx reports, KV23xx properties, KV30xx
-// goldens, KV40xx command line.
+// model and cache, KV15xx CUDA engine, KV20xx cases, KV21xx subjects, KV22xx reports, KV23xx
+// properties, KV30xx goldens, KV40xx command line.
 #pragma once
 
 #include <stdexcept>

@@ -29,7 +29,7 @@ std::string example(const std::string& file) {
 RunSummary run(const std::string& subject) {
   RunOptions options;
   options.subjects = {subject};
-  options.cases = 36;
+  options.cases = 12;
   options.seed = 3;
   options.jobs = 1;
   options.shrink_seconds = 1;
@@ -42,7 +42,7 @@ TEST(ExampleSubjects, TheNumpyOneConformsToEveryProperty) {
   for (const PropertyResult& result : summary.results) {
     EXPECT_EQ(result.verdict, VerdictKind::conforms) << result.property << ": " << result.message;
     VerdictCounts counts = result.counts;
-    EXPECT_GT(counts[VerdictKind::conforms], 24) << result.property;
+    EXPECT_GT(counts[VerdictKind::conforms], 6) << result.property;
   }
   EXPECT_EQ(exit_code(summary), 0);
 }

@@ -127,8 +127,8 @@ def owners(c, types):
             0 <= o <= i and owner[o] == o and types[o] == types[i] for i, o in enumerate(owner))
         return owner if ok else invalid(f"kv_sharing_map {owner} is not valid")
     first = count - c["num_kv_shared_layers"]
-    last = {t: i for i, t in enumerate(types[:first])}
-    if first < 1 or any(t not in last for t in types[first:]):
+    last = {t: i for i, t in enumerate(types[:max(0, first)])}
+    if not 1 <= first <= count or any(t not in last for t in types[first:]):
         invalid("a shared layer has no producer of its type")
     return [i if i < first else last[t] for i, t in enumerate(types)]
 
@@ -155,6 +155,8 @@ def plan(c):
                 at.kv_heads = c.get("num_global_key_value_heads") or at.kv_heads
         at.frequencies = rope_frequencies(ropes(c)[kind], at.dim)
         layers.append(at)
+        if (at.dim, at.kv_heads) != (layers[at.owner].dim, layers[at.owner].kv_heads):
+            invalid(f"layer {i} reads the keys of layer {at.owner}, which have another shape")
     return layers
 
 

@@ -47,7 +47,7 @@ std::vector<Planted> number_faults() {
             site::attention(site::any)}},
           {rotary_interleaved_for_consumers,
            {"rotary-interleaved-for-consumers", "mlx-lm #1805",
-            "consumers rotate queries in pairs (2i, 2i + 1)", kR, "rotary-convention",
+            "consumers rotate queries in pairs (2i, 2i + 1)", kR, "agreement",
             site::attention(site::consumer)}},
           {rotary_theta_of_other_type,
            {"rotary-theta-of-other-type", "lmdeploy #3772",

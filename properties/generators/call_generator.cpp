@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "properties/generators/model_generator.h"
 #include "properties/shrinking.h"
 #include "reference/layer_plan.h"
 
@@ -41,7 +42,11 @@ PromptBounds prompt_bounds(const ModelSpec& model, CaseSize size) {
   bounds.window = slides ? config.sliding_window : 0;
   bounds.cache = !config.bidirectional_all;
   bounds.least = size == CaseSize::smoke ? 3 : 5;
-  bounds.most = size == CaseSize::smoke ? 12 : size == CaseSize::standard ? 24 : 96;
+  bounds.most = size == CaseSize::smoke ? 12 : size == CaseSize::deep ? 96 : 24;
+  if (size == CaseSize::emulated && model.folder.empty() && has_long_prompts(model.weights)) {
+    bounds.least = 65;
+    bounds.most = 90;
+  }
   return bounds;
 }
 

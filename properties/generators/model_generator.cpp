@@ -15,18 +15,21 @@ const std::string kFull = "full_attention";
 
 struct Bounds {
   int least_layers, most_layers, most_heads_width, most_hidden, most_vocab;
+  std::vector<int> pages;  ///< sizes of cache pages and tiles that prompts of this size can cross
 };
 
 Bounds bounds_of(CaseSize size) {
   switch (size) {
     case CaseSize::smoke:
-      return {2, 4, 16, 24, 24};
+      return {2, 4, 16, 24, 24, {8}};
     case CaseSize::standard:
-      return {3, 8, 32, 48, 40};
+      return {3, 8, 32, 48, 40, {16}};
     case CaseSize::deep:
-      return {3, 12, 64, 64, 96};
+      return {3, 12, 64, 64, 96, {16, 32, 64}};
+    case CaseSize::emulated:
+      return {2, 5, 32, 32, 40, {8, 16}};
   }
-  return {3, 8, 32, 48, 40};
+  return {3, 8, 32, 48, 40, {16}};
 }
 
 Types draw_types(Draw& draw, int layers, bool last_is_full) {
@@ -120,7 +123,10 @@ json plain_rope(Draw& draw) {
 json proportional_rope(Draw& draw) {
   const double theta = draw.one_of({10000.0, 1000000.0});
   const double share = draw.one_of({0.25, 0.5, 0.75, 1.0});
-  return {{"rope_type", "proportional"}, {"rope_theta", theta}, {"partial_rotary_factor", share}};
+  json rope = {
+      {"rope_type", "proportional"}, {"rope_theta", theta}, {"partial_rotary_factor", share}};
+  if (draw.chance(15)) rope["factor"] = 4.0;
+  return rope;
 }
 
 struct Heads {
@@ -128,9 +134,9 @@ struct Heads {
 };
 
 Heads draw_heads(Draw& draw, const Bounds& bounds) {
-  std::vector<std::pair<int, int>> choices = {{1, 1}, {2, 1}, {2, 2}, {4, 2}, {4, 1}, {3, 3}};
-  if (bounds.most_heads_width >= 24)
-    choices.insert(choices.end(), {{6, 2}, {6, 3}, {6, 2}, {6, 3}});
+  std::vector<std::pair<int, int>> choices = {{1, 1}, {2, 1}, {2, 2}, {4, 2},
+                                              {4, 1}, {3, 3}, {6, 2}, {6, 3}};
+  if (bounds.most_heads_width >= 24) choices.insert(choices.end(), {{6, 2}, {6, 3}});
   const auto [query, key_value] = draw.one_of(choices);
   return {query, key_value};
 }
@@ -141,6 +147,14 @@ int draw_head_dim(Draw& draw, const Bounds& bounds, int heads) {
     if (size * heads <= std::max(bounds.most_heads_width, 4 * heads)) sizes.push_back(size);
   }
   return draw.one_of(sizes);
+}
+
+/// Small ones, which every prompt crosses; sometimes one around the size of a page.
+int draw_window(Draw& draw, const Bounds& bounds) {
+  const int small = draw.one_of({1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 8});
+  const int page = draw.one_of(bounds.pages);
+  const int offset = draw.between(-1, 1);
+  return draw.chance(10) ? page + offset : small;
 }
 
 void add_sizes(Draw& draw, const Bounds& bounds, json& config) {
@@ -154,7 +168,7 @@ void add_sizes(Draw& draw, const Bounds& bounds, json& config) {
   config["hidden_size"] = unit * draw.between(least, std::max(least, bounds.most_hidden / unit));
   config["intermediate_size"] = draw.between(6, bounds.most_hidden);
   config["vocab_size"] = draw.between(12, bounds.most_vocab);
-  config["sliding_window"] = draw.one_of({1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 8});
+  config["sliding_window"] = draw_window(draw, bounds);
   config["rms_norm_eps"] = draw.one_of({1e-6, 1e-5});
   config["tie_word_embeddings"] = draw.chance(70);
   config["attention_bias"] = draw.chance(25);
@@ -198,7 +212,7 @@ void add_experts(Draw& draw, json& config) {
   config["moe_intermediate_size"] = draw.between(3, 10);
 }
 
-void add_gemma4(Draw& draw, const Bounds& bounds, bool experts, json& config) {
+void add_gemma4(Draw& draw, const Bounds& bounds, const ModelWishes& wishes, json& config) {
   config["model_type"] = "gemma4_text";
   config["hidden_size_per_layer_input"] = draw.chance(25) ? 0 : draw.between(kLeastNormed, 8);
   config["vocab_size_per_layer_input"] = config["vocab_size"];
@@ -211,7 +225,9 @@ void add_gemma4(Draw& draw, const Bounds& bounds, bool experts, json& config) {
   }
   config["use_double_wide_mlp"] = draw.chance(40);
   config["enable_moe_block"] = false;
-  if (draw.chance(30) && experts) add_experts(draw, config);
+  if (draw.chance(30) && wishes.experts) add_experts(draw, config);
+  const bool both_ways = draw.chance(8);
+  if (both_ways && wishes.bidirectional) config["use_bidirectional_attention"] = "all";
   json full = draw.chance(70) ? proportional_rope(draw) : plain_rope(draw);
   json sliding = plain_rope(draw);
   config["rope_parameters"] = {{"full_attention", full}, {"sliding_attention", sliding}};
@@ -229,7 +245,23 @@ WeightsRecipe draw_weights(Draw& draw, const ModelWishes& wishes) {
   return recipe;
 }
 
+/// What engines cut into pieces must be crossed now and then: sums of 256 (here one of the inner
+/// size), keys of 64 positions (with windows at their edges).
+void stretch(Draw& draw, const WeightsRecipe& weights, json& config) {
+  const int inner = draw.between(257, 300);
+  if (draw.chance(5)) {
+    json& size = config["intermediate_size"];
+    size = size.is_array() ? json(std::vector<int>(size.size(), inner)) : json(inner);
+  }
+  const int window = draw.one_of({3, 8, 33, 63, 64, 65, 70});
+  if (has_long_prompts(weights)) config["sliding_window"] = window;
+}
+
 }  // namespace
+
+bool has_long_prompts(const WeightsRecipe& weights) {
+  return weights.seed % 20 == 0;
+}
 
 ModelSpec draw_model(Draw& draw, CaseSize size, const ModelWishes& wishes) {
   const Bounds bounds = bounds_of(size);
@@ -252,11 +284,13 @@ ModelSpec draw_model(Draw& draw, CaseSize size, const ModelWishes& wishes) {
   config["layer_types"] = types;
   add_sizes(draw, bounds, config);
   if (gemma4) {
-    add_gemma4(draw, bounds, wishes.experts, config);
+    add_gemma4(draw, bounds, wishes, config);
   } else {
     add_gemma3n(draw, layers, config);
   }
-  return {config.dump(), draw_weights(draw, wishes), {}};
+  const WeightsRecipe weights = draw_weights(draw, wishes);
+  if (size == CaseSize::emulated) stretch(draw, weights, config);
+  return {config.dump(), weights, {}};
 }
 
 }  // namespace kvconform

@@ -21,7 +21,12 @@ struct ModelWishes {
   bool reduced_dtype = true;  ///< may store weights in bfloat16 or float16
   bool experts = true;
   bool gemma3n_only = false;
+  bool bidirectional = false;  ///< may see later tokens: such a model can only be scored
 };
+
+/// One model in twenty of CaseSize::emulated gets prompts of more than 64 tokens: whoever draws
+/// those is not the one who draws the model, so it is read off the recipe.
+bool has_long_prompts(const WeightsRecipe& weights);
 
 ModelSpec draw_model(Draw& draw, CaseSize size, const ModelWishes& wishes);
 

@@ -7,6 +7,7 @@
 #include "properties/equivalence.h"
 #include "properties/generated_property.h"
 #include "properties/invariants/invariants.h"
+#include "properties/rotary_conventions.h"
 
 namespace kvconform {
 namespace {
@@ -22,10 +23,19 @@ class Agreement : public GeneratedProperty {
   std::vector<std::string> needs() const override { return {}; }
 
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
-    return judge_equivalence(test_case, judgement, {ask_score, /*against_other=*/true});
+    Verdict verdict = judge_equivalence(test_case, judgement, {ask_score, /*against_other=*/true});
+    if (verdict.kind != VerdictKind::differs || !judgement.traces) return verdict;
+    const std::string rotary = rotary_cause(test_case, judgement);
+    if (!rotary.empty()) verdict.cause = rotary;
+    return verdict;
   }
 
  protected:
+  ModelWishes wishes() const override {
+    ModelWishes wishes;
+    wishes.bidirectional = true;
+    return wishes;
+  }
   std::vector<Call> calls(Draw& draw, const PromptBounds& bounds) const override {
     const bool score = draw.chance(50);
     if (score || !bounds.cache) return draw_score(draw, bounds);

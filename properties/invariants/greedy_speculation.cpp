@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "properties/equivalence.h"
 #include "properties/generated_property.h"
@@ -87,6 +88,9 @@ class Speculation {
     return std::move(seen_);
   }
 
+  /// Rows that left the plain text: at a tie, if their logits agree.
+  int departed() const { return static_cast<int>(departed_.size()); }
+
  private:
   Output feed(const TokenRows& rows) {
     Call call;
@@ -125,10 +129,18 @@ class Speculation {
       }
       next_[r] = top_token(output.logits, int(base + accepted - 1));
       kept[r] += static_cast<int>(accepted);
+      note_next(r, kept[r]);
       lengths_[r] += static_cast<int>(rows[r].size());
       rejected |= accepted < rows[r].size();
     }
     return !rejected || rewind(std::move(kept));
+  }
+
+  /// Another token on top than in the plain text: the row tells another story from here on.
+  void note_next(std::size_t row, int position) {
+    const Row& right = plain_[row].history.tokens;
+    const bool known = position < static_cast<int>(right.size());
+    if (known && next_[row] != right[position]) departed_.insert(row);
   }
 
   bool rewind(std::vector<int> kept) {
@@ -165,6 +177,7 @@ class Speculation {
   Subject::SessionId session_ = 0;
   RowLedger ledger_;
   Row next_, lengths_;
+  std::set<std::size_t> departed_;
   Transcript seen_;
 };
 
@@ -266,9 +279,15 @@ class GreedySpeculation : public GeneratedProperty {
       return Verdict{VerdictKind::refused, "the rewind of rejected drafts needs a larger margin",
                      std::nullopt, 0, ""};
     }
-    return comparison_within(test_case, judgement, config,
-                             [&](const At& at) { return plain_position(plain, at); })
-        .judge(*seen);
+    const auto expected = [&](const At& at) { return plain_position(plain, at); };
+    Verdict verdict = comparison_within(test_case, judgement, config, expected).judge(*seen);
+    if (speculation.departed() == 0) return verdict;
+    const auto rows =
+        fmt::format("{} of {} rows decode other tokens", speculation.departed(), plain.size());
+    verdict.message = verdict.kind == VerdictKind::differs
+                          ? rows + "; " + verdict.message
+                          : rows + " from a tie on, where the comparison ends";
+    return verdict;
   }
 };
 

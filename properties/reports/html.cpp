@@ -234,7 +234,7 @@ std::string bar(const std::string& label, std::int64_t value, std::int64_t large
       "<span>{}</span><span class=\"bar{}\"><i "
       "style=\"width:{:.2f}%\"></i>{}</span><span>{}</span>\n",
       text(label), value < mark ? " short" : "", share(value), line,
-      mark > 0 ? fmt::format("{} of {}", value, mark) : fmt::format("{}", value));
+      mark > 0 ? fmt::format("{}, {} due", value, mark) : fmt::format("{}", value));
 }
 
 std::string coverage_of(const std::string& subject, const SubjectBooks& books, bool alone) {

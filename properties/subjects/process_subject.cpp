@@ -27,6 +27,15 @@ json id_of(const std::string& id) {
   return json::parse(id);
 }
 
+/// What the config says, or the default of its family. A model that should have been refused has no
+/// checkpoint to ask.
+int size_in(const json& config, const char* name, const ModelSource& source,
+            int ModelConfig::*size) {
+  const auto found = config.find(name);
+  if (found != config.end() && found->is_number_integer()) return found->get<int>();
+  return source.checkpoint()->config().*size;
+}
+
 std::size_t positions_of(const TokenRows& tokens) {
   std::size_t positions = 0;
   for (const auto& row : tokens) positions += row.size();
@@ -100,15 +109,14 @@ void ProcessSubject::start_once() {
 
 Subject::ModelId ProcessSubject::load(const ModelSource& source) {
   start();
-  const Checkpoint& checkpoint = *source.checkpoint();
-  const json reply = ask({{"request", "load"},
-                          {"config", text_config(checkpoint)},
-                          {"weights", source.weights_path().string()}});
+  const json config = source.text_config();
+  const json reply =
+      ask({{"request", "load"}, {"config", config}, {"weights", source.weights_path().string()}});
   LoadedModel model;
   model.id = guarded("load", [&] { return parse_id(reply, "model"); });
   model.life = life_;
-  model.vocab = checkpoint.config().vocab_size;
-  model.layers = checkpoint.config().num_layers;
+  model.vocab = size_in(config, "vocab_size", source, &ModelConfig::vocab_size);
+  model.layers = size_in(config, "num_hidden_layers", source, &ModelConfig::num_layers);
   models_[++next_id_] = model;
   return next_id_;
 }

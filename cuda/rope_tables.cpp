@@ -1,0 +1,57 @@
+// Frequencies, angles, tables.
+#include "cuda/rope_tables.h"
+
+#include <sleef.h>
+
+#include <algorithm>
+
+namespace kvconform::cuda::inline DV_MACHINE {
+namespace {
+
+float frequency(const Rope& rope, int pair, int head_dim) {
+  if (rope.kind == Rope::Kind::proportional) {
+    const int rotated = int(rope.partial_rotary_factor * head_dim) / 2;
+    if (pair >= rotated) return 0.f;  // its partner stays pair + D/2; only the angle is zero
+  }
+  const float exponent = float(2 * pair) / float(head_dim);
+  const float plain = 1.f / Sleef_cinz_powf1_u10purec(float(rope.theta), exponent);
+  return rope.kind == Rope::Kind::plain && rope.factor == 1.0 ? plain : plain / float(rope.factor);
+}
+
+std::vector<float> table(const Rope& rope, int head_dim, int capacity) {
+  const int half = head_dim / 2;
+  std::vector<float> values(std::size_t(capacity) * head_dim);
+  for (int i = 0; i < half; ++i) {
+    const float f = frequency(rope, i, head_dim);
+    for (int p = 0; p < capacity; ++p) {
+      const float angle = float(p) * f;
+      values[std::size_t(p) * head_dim + i] = Sleef_cinz_cosf1_u10purec(angle);
+      values[std::size_t(p) * head_dim + half + i] = Sleef_cinz_sinf1_u10purec(angle);
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+RopeTables::RopeTables(const std::vector<LayerPlan>& plan, const std::vector<int>& devices,
+                       int capacity) {
+  struct Kind {
+    Rope rope;
+    int head_dim, device;
+    bool operator==(const Kind&) const = default;
+  };
+  std::vector<Kind> kinds;
+  for (const LayerPlan& layer : plan) {
+    const Kind kind{layer.rope, layer.head_dim, devices[layer.layer]};
+    const auto known = std::find(kinds.begin(), kinds.end(), kind);
+    table_of_layer_.push_back(int(known - kinds.begin()));
+    if (known != kinds.end()) continue;
+    kinds.push_back(kind);
+    const auto values = table(kind.rope, kind.head_dim, std::max(1, capacity));
+    tables_.emplace_back(kind.device, values.size(), "rotary table");
+    tables_.back().upload(values.data());
+  }
+}
+
+}  // namespace kvconform::cuda::inline DV_MACHINE
