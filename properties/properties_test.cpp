@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "properties/case_judge.h"
@@ -43,15 +44,18 @@ class Keeps : public testing::Test {
       : subject_(std::move(subject)), property_(property), split_(split) {}
 
   void TestBody() override {
+    std::unique_ptr<CaseJudge> judge;
     try {
-      judge_cases(CaseJudge(subject_, "reference:double"));
+      judge = std::make_unique<CaseJudge>(subject_, "reference:double");
     } catch (const Error& e) {
-      GTEST_SKIP() << subject_ << " cannot run here: " << e.what();
+      if (e.id() != "KV2120" && e.id() != "KV2121") throw;  // a GPU that is not there
+      GTEST_SKIP() << e.what();
     }
+    judge_cases(*judge);
   }
 
  private:
-  void judge_cases(CaseJudge judge) {
+  void judge_cases(CaseJudge& judge) {
     const int cases = judge.info().emulated ? kEmulatedCases : kCases;
     const std::string unmet = unmet_needs(property_, judge.info());
     if (!unmet.empty()) GTEST_SKIP() << subject_ << " lacks " << unmet;
