@@ -64,8 +64,9 @@ std::vector<KeptCase> read_kept_cases(const fs::path& folder) {
 std::vector<KeptCase> failures_beside(const fs::path& report) {
   std::vector<KeptCase> kept;
   std::error_code code;
-  const fs::path self = fs::weakly_canonical(report, code);
+  fs::path self = fs::weakly_canonical(fs::absolute(report, code), code);
   if (code) return kept;
+  if (!self.has_filename()) self = self.parent_path();  // "reports/tuesday/"
   for (const fs::path& folder : entries_of(self.parent_path())) {
     if (folder == self || !fs::exists(folder / "summary.json", code)) continue;
     for (const fs::path& file : entries_of(folder / "failures")) {

@@ -95,6 +95,11 @@ TEST(KeptCases, FailuresInReportsBesideAreFoundOnceAndUnreadableOnesLeftOut) {
   add_kept(kept, failures_beside(folder.path() / "today"));
   EXPECT_EQ(kept.size(), 1u);
   EXPECT_TRUE(failures_beside(folder.path() / "monday").empty());  // not its own
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  EXPECT_EQ(failures_beside("today").size(), 2u);
+  EXPECT_EQ(failures_beside("today/").size(), 2u);
+  std::filesystem::current_path(before);
 }
 
 TEST(KeptCases, AFolderThatIsNoneAndFilesThatAreNoCasesAreRefused) {

@@ -92,12 +92,12 @@ std::string words(const std::string& text) {
   return name;
 }
 
-/// Names with a blank to fill in ("fault:NAME") are no subjects yet, and "cuda" is another name for
-/// one of the others.
+/// Names with a blank to fill in ("fault:NAME") are no subjects yet, and two names are others for
+/// what is in the list already.
 std::vector<std::string> built_in_subjects() {
   std::vector<std::string> names;
   for (const SubjectEntry& entry : known_subjects()) {
-    if (entry.name == "cuda") continue;
+    if (entry.name == "cuda" || entry.name == "cuda:emulated=float32") continue;
     if (std::none_of(entry.name.begin(), entry.name.end(), [](char c) { return std::isupper(c); }))
       names.push_back(entry.name);
   }
