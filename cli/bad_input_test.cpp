@@ -154,6 +154,7 @@ TEST(BadCall, values_that_an_option_does_not_take_are_refused) {
                      std::string(option) + " does not take \"" + value + "\"");
   expect_refused({"check", "--size", "huge"}, "KV4003", "--size does not take \"huge\"");
   expect_refused({"check", "--size", "smok"}, "KV4003", "did you mean smoke?");
+  expect_refused({"faults", "--size", "smok"}, "KV4003", "did you mean smoke?");
   expect_refused({"check", "--resume"}, "KV4003", "--report");
 }
 

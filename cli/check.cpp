@@ -29,7 +29,8 @@ namespace {
 struct Options {
   RunOptions run;
   std::vector<std::string> models, properties;
-  std::string size = "default", shard = "1/1", report;
+  std::string size = "default", shard = "1/1", report, known_failures;
+  std::vector<std::string> regressions;
   bool list = false;
 };
 
@@ -74,6 +75,17 @@ void require_stored_can_run(const RunOptions& run) {
         "leave one of the two out");
 }
 
+// What runs before the generated cases: what is checked in, what the user names, and what failed in
+// the reports beside this one. Shards are often written side by side at the same time: they do not
+// look at each other.
+std::vector<KeptCase> kept_cases(const Options& options) {
+  std::vector<KeptCase> kept = read_kept_cases(regressions_folder());
+  for (const std::string& folder : options.regressions) add_kept(kept, read_kept_cases(folder));
+  if (!options.report.empty() && options.run.shards == 1)
+    add_kept(kept, failures_beside(options.report));
+  return kept;
+}
+
 // Readings that CLI11 leaves to us. Everything wrong is said before anything runs.
 void complete(Options& options) {
   if (options.run.resume && options.report.empty())
@@ -92,6 +104,8 @@ void complete(Options& options) {
   run.shards = shard.count;
   run.report = options.report;
   run.commit = commit();
+  if (!options.known_failures.empty()) run.known = read_known_failures(options.known_failures);
+  run.kept = kept_cases(options);
 }
 
 // A whole check also verifies what is stored. Chosen properties, given models and all shards but
@@ -194,6 +208,13 @@ void add_what_to_run(CLI::App& app, Options& options) {
   app.add_option("--property", options.properties, "run this property only; repeatable")
       ->allow_extra_args(false)
       ->type_name("NAME");
+  app.add_option("--known-failures", options.known_failures,
+                 "ledger of failures that need not fail the run")
+      ->type_name("FILE");
+  app.add_option("--regressions", options.regressions,
+                 "run the cases in this folder first, e.g. failures/ of a report; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("DIR");
   app.add_flag("--list", options.list, "list the properties and stop");
 }
 

@@ -14,6 +14,7 @@
 #include "cli/progress.h"
 #include "cli/stored_results.h"
 #include "cli/words.h"
+#include "properties/books.h"
 #include "properties/case_judge.h"
 #include "properties/property.h"
 #include "properties/reports/report.h"
@@ -140,10 +141,10 @@ std::string kept_failures(const RunSummary& summary) {
 std::string missing_coverage(const RunSummary& summary) {
   std::string text;
   if (!summary.coverage_judged) return text;
-  for (const auto& [name, coverage] : summary.coverage)
-    if (coverage.met < coverage.required)
-      text +=
-          fmt::format("hard cases missing: {}: {} of {}\n", name, coverage.met, coverage.required);
+  for (const auto& [subject, books] : summary.subjects)
+    for (const auto& [name, coverage] : missing_classes(books))
+      text += fmt::format("hard cases missing on {}: {}: {} of {}\n", subject, name, coverage.met,
+                          coverage.required);
   return text;
 }
 

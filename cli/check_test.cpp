@@ -135,6 +135,9 @@ TEST(Check, an_interrupt_leaves_a_valid_report_marked_incomplete) {
   ASSERT_TRUE(checked.summary.is_object());
   EXPECT_EQ(checked.summary.at("complete"), false);
   EXPECT_EQ(checked.summary.at("exit_code"), 130);
+  std::string page;
+  std::getline(std::ifstream(checked.folder / "report" / "index.html"), page, '\0');
+  EXPECT_NE(page.find("Incomplete run"), std::string::npos) << page;
 }
 
 TEST(Check, stored_data_can_be_chosen_like_a_property) {
@@ -241,6 +244,85 @@ TEST(Replay, a_timeout_limits_the_requests_of_replay_and_shrink) {
     EXPECT_EQ(outcome.exit_code, 4) << outcome.out << outcome.error;
     EXPECT_NE(outcome.out.find("limit 0.3 s"), std::string::npos) << outcome.out;
   }
+}
+
+TEST(Check, a_subject_whose_name_is_not_utf8_is_refused) {
+  const Outcome outcome = run_program({"check", "--subject", "process:./caf\xE9", "--cases", "1"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.error.find("KV2106"), std::string::npos) << outcome.error;
+}
+
+TEST(Check, a_known_failure_fails_no_run_until_it_conforms) {
+  const TemporaryFolder folder;
+  const std::string ledger = (folder / "ledger.json").string();
+  std::ofstream(ledger) << R"({"format": "kvconform-known-failures-1", "failures": [
+    {"property": "agreement", "subject": "fault:window-missing", "reason": "waits", "link": "#7"},
+    {"property": "agreement", "subject": "reference", "reason": "was repaired", "link": "#8"}]})";
+  const Words words = {"--property", "agreement", "--cases", "10", "--known-failures", ledger};
+  Words faulty = words, healthy = words;
+  faulty.insert(faulty.end(), {"--subject", "fault:window-missing"});
+  const Checked known(faulty);
+  EXPECT_EQ(known.outcome.exit_code, 0) << known.outcome.out;
+  EXPECT_NE(known.outcome.out.find("known failure"), std::string::npos) << known.outcome.out;
+  EXPECT_EQ(results_of(known.folder / "report").at(0).at("verdict"), "known");
+  const Checked repaired(healthy);
+  EXPECT_EQ(repaired.outcome.exit_code, 1) << repaired.outcome.out;
+  EXPECT_NE(repaired.outcome.out.find("was repaired (#8)"), std::string::npos);
+}
+
+TEST(Check, failing_cases_of_reports_beside_and_of_named_folders_run_first) {
+  const TemporaryFolder folder;
+  const auto check = [&](const std::string& name, Words words) {
+    words.insert(words.begin(), {"check", "--property", "agreement", "--cases", "1"});
+    words.insert(words.end(), {"--report", (folder / name).string()});
+    run_program(words);
+    return results_of(folder / name).at(0);
+  };
+  const auto kept = [](const json& result) {
+    std::int64_t sum = 0;
+    if (result.contains("kept"))
+      for (const auto& [verdict, count] : result.at("kept").items()) sum += count.get<int>();
+    return sum;
+  };
+  const std::int64_t checked_in = kept(check("first", {"--seed", "2"}));
+  const json failing = check("second", {"--cases", "12", "--subject", "fault:window-missing"});
+  ASSERT_EQ(failing.at("verdict"), "differs");
+  EXPECT_EQ(kept(check("third", {})), checked_in + 1);
+  EXPECT_EQ(kept(check("elsewhere/fourth", {})), checked_in);
+  const std::string failures = (folder / "second" / "failures").string();
+  EXPECT_EQ(kept(check("elsewhere/deep/fifth", {"--regressions", failures})), checked_in + 1);
+}
+
+TEST(ReportMerge, shards_become_the_whole_run_with_its_exit_code) {
+  const TemporaryFolder folder;
+  Words merge = {"report", "merge"};
+  const Words words = {"check",      "--subject", "fault:window-missing",
+                       "--property", "agreement", "--cases",
+                       "12",         "--seed",    "4"};
+  for (const std::string shard : {"1", "2", "3"}) {
+    Words part = words;
+    merge.push_back((folder / shard).string());
+    part.insert(part.end(), {"--shard", shard + "/3", "--report", merge.back()});
+    run_program(part);
+  }
+  const std::string whole = (folder / "whole").string(), merged = (folder / "merged").string();
+  Words single = words;
+  single.insert(single.end(), {"--report", whole});
+  const int code = run_program(single).exit_code;
+  merge.insert(merge.end(), {"--report", merged});
+  const Outcome outcome = run_program(merge);
+  EXPECT_EQ(outcome.exit_code, code) << outcome.out << outcome.error;
+  EXPECT_EQ(code, 1);
+  EXPECT_EQ(summary_of(merged).at("counts"), summary_of(whole).at("counts"));
+  EXPECT_EQ(summary_of(merged).at("coverage"), summary_of(whole).at("coverage"));
+  const std::string replayed = results_of(merged).at(0).at("case");
+  EXPECT_EQ(run_program({"replay", merged + "/" + replayed}).exit_code, 1);
+  EXPECT_TRUE(fs::exists(fs::path(merged) / "index.html"));
+  const Outcome missing = run_program(
+      {"report", "merge", (folder / "1").string(), "--report", (folder / "no").string()});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_NE(missing.error.find("KV2223"), std::string::npos) << missing.error;
+  EXPECT_FALSE(fs::exists(folder / "no"));
 }
 
 TEST(Check, list_names_each_property_with_a_sentence) {

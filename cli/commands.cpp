@@ -31,6 +31,8 @@ const std::vector<Command>& commands() {
        "kvconform golden export gemma3n-script-b exported", add_golden_export},
       {"faults", "run the planted faults: does a property catch each?",
        "kvconform faults --fault window-one-too-wide", add_faults},
+      {"report merge", "join the reports of shards, or of different subjects, into one",
+       "kvconform report merge shard-1 shard-2 shard-3 --report whole", add_report_merge},
       {"doctor", "show compilers, libraries, processor, GPU and which subjects can run here",
        "kvconform doctor", add_doctor},
   };

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/choices.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/numbers.h"
@@ -112,7 +113,7 @@ Action add_faults(CLI::App& app) {
       ->allow_extra_args(false)
       ->type_name("NAME");
   app.add_option("--size", options->size, "smoke, default or deep; deep fills the whole matrix")
-      ->check(CLI::IsMember({"smoke", "default", "deep"}))
+      ->check(one_of("--size", {"smoke", "default", "deep"}))
       ->type_name("SIZE")
       ->capture_default_str();
   app.add_flag("--matrix", options->matrix.whole,

@@ -301,6 +301,7 @@ json to_json(const Case& test_case) {
                 {"calls", std::move(calls)}};
   if (!test_case.subject.empty()) value["subject"] = test_case.subject;
   if (!test_case.against.empty()) value["against"] = test_case.against;
+  if (!test_case.comment.empty()) value["comment"] = test_case.comment;
   return value;
 }
 
@@ -310,13 +311,15 @@ Case case_from_json(const json& value, const std::string& origin) {
     throw Error("KV2004", fmt::format("{} has the format \"{}\"", origin, format),
                 fmt::format("this version reads \"{}\"", kFormat));
   }
-  only_fields(value,
-              {"format", "property", "subject", "against", "seed", "index", "model", "calls"},
-              origin);
+  only_fields(
+      value,
+      {"format", "property", "subject", "against", "comment", "seed", "index", "model", "calls"},
+      origin);
   Case test_case;
   test_case.property = text(field(value, "property", origin), origin + ": property");
   if (value.contains("subject")) test_case.subject = text(value["subject"], origin + ": subject");
   if (value.contains("against")) test_case.against = text(value["against"], origin + ": against");
+  if (value.contains("comment")) test_case.comment = text(value["comment"], origin + ": comment");
   test_case.seed = large_number(field(value, "seed", origin), origin + ": seed");
   test_case.index = large_number(field(value, "index", origin), origin + ": index");
   test_case.model = model_from_json(field(value, "model", origin), origin + ": model");

@@ -39,6 +39,7 @@ struct ModelSpec {
 struct Case {
   std::string property;
   std::string subject, against;  ///< whom it was recorded for; empty for a fresh case
+  std::string comment;           ///< for people, e.g. where a kept case comes from
   std::uint64_t seed = 0;
   std::uint64_t index = 0;
   ModelSpec model;

@@ -68,6 +68,7 @@ PairRun::PairRun(const RunOptions& options, const Property& property, const std:
     : options_(options),
       property_(property),
       subject_(subject),
+      listed_(listed_for(options.known, property.name(), subject)),
       limits_(limits),
       folder_(folder),
       judges_(judges),
@@ -126,9 +127,22 @@ void PairRun::work(int worker) {
     record.size = size;
     record.verdict = judge.judge(property_, test_case, /*traces=*/false);
     record.against_used = judge.against_used();
-    record.classes = coverage_classes(test_case, config_of(test_case.model));
+    const ModelConfig config = config_of(test_case.model);
+    record.classes = coverage_classes(test_case, config);
+    record.buckets = buckets_of(test_case, config);
+    look_up(judge, test_case, record);
     add(std::move(record), worker == 0);
   }
+}
+
+/// A failure that the ledger lists is known. An entry may ask where: the case runs once more.
+void PairRun::look_up(CaseJudge& judge, const Case& test_case, Record& record) const {
+  if (listed_.empty() || !is_failure(record.verdict.kind)) return;
+  Verdict located = record.verdict;
+  if (asks_for_place(listed_)) located = judge.judge(property_, test_case, /*traces=*/true);
+  if (located.kind != record.verdict.kind) return;  // flaky: that is never known
+  record.listed = find_listed(listed_, located);
+  if (record.listed >= 0) record.verdict.kind = VerdictKind::known;
 }
 
 std::int64_t PairRun::take() {

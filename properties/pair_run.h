@@ -27,7 +27,9 @@ struct Record {
   CaseSize size = CaseSize::standard;  ///< that the case was drawn in
   Verdict verdict;
   std::set<std::string> classes;
+  Buckets buckets;
   bool against_used = false;
+  int listed = -1;  ///< the entry of the ledger that explains the failure
 };
 
 /// Where cases lie before they run: a file for each worker, overwritten.
@@ -84,12 +86,14 @@ class PairRun {
   CaseSize size_for(const SubjectInfo& info) const;
   void work(int worker);
   std::int64_t take();  ///< the next index of this shard, or −1
+  void look_up(CaseJudge& judge, const Case& test_case, Record& record) const;
   void add(Record record, bool reports);
   void forget_after_first_failure();
 
   const RunOptions& options_;
   const Property& property_;
   const std::string subject_;
+  const std::vector<ListedFailure> listed_;
   const Limits limits_;
   const CaseFolder& folder_;
   Judges& judges_;

@@ -5,6 +5,7 @@
 
 #include "properties/case_judge.h"
 #include "properties/finite_weights.h"
+#include "properties/reports/plain_text.h"
 #include "properties/runner.h"
 #include "properties/subject_registry.h"
 #include "reference/error.h"
@@ -31,6 +32,10 @@ void check_numbers(const RunOptions& options) {
 
 /// Every logit of such a model is NaN for every implementation: nothing could be judged.
 void check_model(const std::filesystem::path& folder) {
+  if (!is_utf8(folder.string())) {  // a case file names it, and is JSON
+    wrong(fmt::format("the path of the model \"{}\" is not UTF-8", plain_text(folder.string())),
+          "rename the folder, or give a link to it");
+  }
   const auto checkpoint = Checkpoint::open(folder);
   if (const auto place = find_non_finite(*checkpoint)) {
     throw Error("KV2303",

@@ -106,5 +106,17 @@ TEST(RunOptions, WhatSubjectsAreHeldAgainstMustAnswerAlsoWhereOnlyBitsAreCompare
   EXPECT_NE(text.find("status 3"), std::string::npos) << text;
 }
 
+TEST(RunOptions, NamesThatNoCaseFileCanHoldAreRefused) {
+  RunOptions options;
+  options.subjects = {"process:./caf\xE9"};
+  refusal(options, "KV2106");
+  options.subjects = {"reference"};
+  options.against = "process:./caf\xE9";
+  refusal(options, "KV2106");
+  options.against = "reference:double";
+  options.models = {"/models/caf\xE9"};
+  refusal(options, "KV2302");
+}
+
 }  // namespace
 }  // namespace kvconform

@@ -9,13 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "properties/books.h"
 #include "properties/case_judge.h"
 #include "properties/environment.h"
 #include "properties/failure_study.h"
 #include "properties/pair_run.h"
 #include "properties/reports/report.h"
 #include "properties/reports/resume.h"
-#include "properties/requirements.h"
 #include "properties/subject_registry.h"
 #include "properties/temporary_folder.h"
 #include "reference/error.h"
@@ -48,6 +48,7 @@ Asked asked_of(const RunOptions& options) {
   }
   asked.seconds = options.seconds;
   asked.timeout = options.timeout;
+  asked.known = options.known;
   return asked;
 }
 
@@ -124,7 +125,8 @@ class Run {
     const RunSummary before = read_report(options_.report);
     require_same_run(before, summary_, options_.report);
     seconds_before_ = before.seconds;
-    summary_.coverage = before.coverage;
+    summary_.subjects = before.subjects;
+    summary_.distribution = before.distribution;
     for (const PropertyResult& result : before.results) {
       if (result.whole && is_wanted(result.property)) add(result);
     }
@@ -168,9 +170,11 @@ class Run {
     result.subject = subject;
     result.against = options_.against;
     result.seed = options_.seed;
+    result.listed = listed_for(options_.known, property.name(), subject);
+    std::optional<KeptFailure> kept;
     try {
       const SubjectInfo& info = judge_of(judges_, 0, options_, subject).info();
-      infos_[subject] = info;
+      summary_.subjects[subject].info = info;
       if (limits.cases > 0 && options_.cases == 0 && info.emulated) {  // fibers are slow
         limits.cases = std::min(limits.cases, default_cases(CaseSize::emulated));
       }
@@ -181,6 +185,7 @@ class Run {
         keep(std::move(result));
         return true;
       }
+      kept = judge_kept(property, subject, folder, result);
     } catch (const SubjectUnusable& e) {
       give_up(e.what(), result);
       keep(std::move(result));
@@ -195,6 +200,8 @@ class Run {
     const Record* failure = first_failure(pair.records());
     if (!pair.unusable().empty()) {
       give_up(pair.unusable(), result);
+    } else if (kept) {
+      study_kept(property, subject, *kept, result);
     } else if (failure != nullptr) {
       Progress shrinking;
       shrinking.done = static_cast<std::int64_t>(pair.records().size());
@@ -205,7 +212,8 @@ class Run {
     result.seconds = pair.seconds();
     result.whole = !pair.stopped();
     if (result.whole) {
-      for (const Record& record : pair.records()) cover(record);
+      for (const Record& record : pair.records()) enter(record, subject);
+      if (options_.shards == 1) judge_listed(result);  // of shards, `report merge` can say it
     }
     const bool whole = result.whole;
     keep(std::move(result));
@@ -235,6 +243,7 @@ class Run {
     }
     for (const Record& record : records) {
       ++result.counts[record.verdict.kind];
+      if (record.listed >= 0) ++result.listed[static_cast<std::size_t>(record.listed)].matched;
       result.budget_used = std::max(result.budget_used, record.verdict.budget_used);
       result.against_used |= record.against_used;
       if (is_worse(record.verdict.kind, result.verdict) || result.cases == 0) {
@@ -245,49 +254,116 @@ class Run {
     }
   }
 
-  void cover(const Record& record) {
+  void enter(const Record& record, const std::string& subject) {
+    kvconform::add(record.buckets, summary_.distribution);
     if (!was_compared(record.verdict.kind)) return;
-    for (const std::string& name : record.classes) ++summary_.coverage[name].met;
+    for (const std::string& name : record.classes) ++summary_.subjects[subject].coverage[name].met;
+  }
+
+  struct KeptFailure {
+    const KeptCase* kept;
+    Verdict verdict;
+  };
+
+  /// Runs the cases kept for a property. The first one that fails, if any does.
+  std::optional<KeptFailure> judge_kept(const Property& property, const std::string& subject,
+                                        const CaseFolder& folder, PropertyResult& result) {
+    std::optional<KeptFailure> first;
+    if (options_.shard != 1) return first;
+    CaseJudge& judge = judge_of(judges_, 0, options_, subject);
+    for (const KeptCase& kept : options_.kept) {
+      if (kept.test_case.property != property.name() || !fits(kept.test_case)) continue;
+      if (options_.stop != nullptr && *options_.stop) throw SubjectInterrupted();
+      const Case test_case = asked_of_subject(kept.test_case, subject);
+      write_case(test_case, folder.running(0));
+      Verdict verdict = judge.judge(property, test_case, /*traces=*/!result.listed.empty());
+      result.against_used |= judge.against_used();
+      const int listed = is_failure(verdict.kind) ? find_listed(result.listed, verdict) : -1;
+      if (listed >= 0) {
+        ++result.listed[static_cast<std::size_t>(listed)].matched;
+        verdict.kind = VerdictKind::known;
+      }
+      ++result.kept[verdict.kind];
+      if (is_failure(verdict.kind) && !first) first = KeptFailure{&kept, verdict};
+    }
+    return first;
+  }
+
+  /// Cases of checkpoints belong to runs that are given that checkpoint, the others to the rest.
+  bool fits(const Case& test_case) const {
+    const std::filesystem::path& folder = test_case.model.folder;
+    if (folder.empty()) return options_.models.empty();
+    return std::find(options_.models.begin(), options_.models.end(), folder) !=
+           options_.models.end();
+  }
+
+  Case asked_of_subject(Case test_case, const std::string& subject) const {
+    test_case.subject = subject;
+    test_case.against = options_.against;
+    return test_case;
   }
 
   void study(const Property& property, const std::string& subject, const Record& record,
              PropertyResult& result) {
-    Case test_case = generate_case(options_, property, record.index, record.size);
-    test_case.subject = subject;
-    test_case.against = options_.against;
-    const StudyLimits study_limits{
-        options_.shrink_seconds, options_.stop, {}, subject_options(options_)};
-    FailureStudy failure{test_case, record.verdict};
-    try {
-      failure = study_failure(property, test_case, record.verdict, study_limits);
-    } catch (const SubjectInterrupted&) {
-      // the case is kept as it was found
-    }
+    const Case test_case =
+        asked_of_subject(generate_case(options_, property, record.index, record.size), subject);
+    const FailureStudy failure =
+        studied(property, test_case, record.verdict, options_.shrink_seconds);
     if (failure.verdict.kind == VerdictKind::flaky) {
       result.verdict = VerdictKind::flaky;
-      auto& failed = result.counts[record.verdict.kind];
-      if (--failed == 0) result.counts.erase(record.verdict.kind);
-      ++result.counts[VerdictKind::flaky];
+      move_one(result.counts, record.verdict.kind, VerdictKind::flaky);
     }
-    result.message = failure.verdict.message;
     result.failure =
         Failure{failure.smallest, failure.verdict, {}, static_cast<std::uint64_t>(record.index)};
+    save_failure(subject, std::to_string(record.index), result);
+  }
+
+  /// Kept cases are small already.
+  void study_kept(const Property& property, const std::string& subject, const KeptFailure& kept,
+                  PropertyResult& result) {
+    const Case test_case = asked_of_subject(kept.kept->test_case, subject);
+    const FailureStudy failure = studied(property, test_case, kept.verdict, 0);
+    if (failure.verdict.kind == VerdictKind::flaky)
+      move_one(result.kept, kept.verdict.kind, VerdictKind::flaky);
+    if (is_worse(failure.verdict.kind, result.verdict)) result.verdict = failure.verdict.kind;
+    result.failure = Failure{failure.smallest, failure.verdict, {}, test_case.index, true};
+    save_failure(subject, "kept-" + kept.kept->file.stem().string(), result);
+    result.message += fmt::format(" (a case kept from earlier, {})", kept.kept->file.string());
+  }
+
+  FailureStudy studied(const Property& property, const Case& test_case, const Verdict& seen,
+                       double seconds) const {
+    const StudyLimits limits{seconds, options_.stop, {}, subject_options(options_)};
+    try {
+      return study_failure(property, test_case, seen, limits);
+    } catch (const SubjectInterrupted&) {
+      return {test_case, seen};  // kept as it was found
+    }
+  }
+
+  static void move_one(VerdictCounts& counts, VerdictKind from, VerdictKind to) {
+    if (--counts[from] == 0) counts.erase(from);
+    ++counts[to];
+  }
+
+  void save_failure(const std::string& subject, const std::string& which, PropertyResult& result) {
+    result.message = result.failure->verdict.message;
     if (options_.report.empty() && options_.stop_at_first_failure) return;
-    const std::filesystem::path file = failure_file(property, subject, record.index);
+    const std::filesystem::path file = failure_file(result.property, subject, which);
     write_case(result.failure->smallest, file);
     result.failure->file = file;
   }
 
   /// In the report, or else in one folder for all failures of the run that stays until the user
   /// removes it; whoever prints the failures names it.
-  std::filesystem::path failure_file(const Property& property, const std::string& subject,
-                                     std::int64_t index) {
+  std::filesystem::path failure_file(const std::string& property, const std::string& subject,
+                                     const std::string& which) {
     std::string name = subject;
     for (char& c : name) {
       if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.') c = '-';
     }
     if (name.size() > 60) name.resize(60);
-    const std::string file = fmt::format("{}-{}-{}.json", property.name(), name, index);
+    const std::string file = fmt::format("{}-{}-{}.json", property, name, which);
     if (!options_.report.empty()) {
       std::filesystem::create_directories(options_.report / "failures");
       return options_.report / "failures" / file;
@@ -316,27 +392,14 @@ class Run {
 
   RunSummary finish(bool complete) {
     summary_.interrupted = !complete;
-    std::int64_t compared = 0;
-    for (const auto& [kind, number] : summary_.counts) compared += was_compared(kind) ? number : 0;
-    // A share of the cases that the generators reach with room to spare; README.md has the counts.
-    const std::int64_t required = complete && summary_.coverage_judged ? compared / 400 : 0;
-    for (const std::string& name : all_coverage_classes()) {
-      summary_.coverage[name].required = some_subject_can_meet(name) ? required : 0;
-    }
+    summary_.complete = complete;
+    judge_coverage(summary_);
     write(complete);
     return summary_;
   }
 
-  /// Subjects that this process has not asked (a resumed run) count as having everything.
-  bool some_subject_can_meet(const std::string& name) const {
-    if (infos_.size() < options_.subjects.size()) return true;
-    return std::any_of(infos_.begin(), infos_.end(),
-                       [&](const auto& entry) { return can_meet(name, entry.second); });
-  }
-
   const RunOptions& options_;
   std::vector<const Property*> properties_;
-  std::map<std::string, SubjectInfo> infos_;
   RunSummary summary_;
   Clock::time_point begin_ = Clock::now();
   double seconds_before_ = 0;
@@ -355,19 +418,21 @@ RunSummary run_properties(const RunOptions& options) {
 int exit_code(const RunSummary& summary) {
   if (summary.ended_with) return *summary.ended_with;
   if (summary.interrupted) return 130;
-  bool compared = false;
+  bool compared = false, failed = false;
   for (const PropertyResult& result : summary.results) {
-    if (result.counts.count(VerdictKind::broken)) return 4;
-  }
-  for (const PropertyResult& result : summary.results) {
-    for (const auto& [kind, number] : result.counts) {
-      if (number > 0 && is_failure(kind)) return 1;
-      compared |= number > 0 && was_compared(kind);
+    for (const VerdictCounts* counts : {&result.counts, &result.kept}) {
+      if (counts->count(VerdictKind::broken)) return 4;
+      for (const auto& [kind, number] : *counts) {
+        failed |= number > 0 && is_failure(kind);
+        compared |= number > 0 && was_compared(kind);
+      }
     }
+    failed |= is_failure(result.verdict);  // an entry of the ledger that no case fitted
   }
+  if (failed) return 1;
   if (!compared) return 3;
-  for (const auto& [name, coverage] : summary.coverage) {
-    if (summary.coverage_judged && coverage.met < coverage.required) return 3;
+  for (const auto& [name, books] : summary.subjects) {
+    if (summary.coverage_judged && !missing_classes(books).empty()) return 3;
   }
   return 0;
 }

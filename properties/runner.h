@@ -23,6 +23,9 @@
 #include <vector>
 
 #include "properties/case.h"
+#include "properties/distribution.h"
+#include "properties/kept_cases.h"
+#include "properties/known_failures.h"
 #include "properties/property.h"
 #include "properties/verdict.h"
 
@@ -36,13 +39,15 @@ struct Failure {
   Verdict verdict;             ///< of the smallest case, with the first difference where located
   std::filesystem::path file;  ///< where it can be replayed from
   std::uint64_t found_at = 0;  ///< index of the generated case it was shrunk from
+  bool kept = false;           ///< a case kept from earlier, not a generated one
 };
 
 /// One property on one subject: a line of results.jsonl.
 struct PropertyResult {
   std::string property, sentence, subject, against;
   VerdictKind verdict = VerdictKind::conforms;  ///< the worst
-  VerdictCounts counts;
+  VerdictCounts counts;                         ///< of generated cases
+  VerdictCounts kept;  ///< of cases kept from earlier failures: outside every count of a run
   std::int64_t cases = 0;
   std::uint64_t seed = 0;
   double budget_used = 0;
@@ -50,12 +55,19 @@ struct PropertyResult {
   bool against_used = false;  ///< some case was held against `against`, not against the subject
   std::string message;        ///< one line: of the failure, or why nothing was compared
   std::optional<Failure> failure;
-  bool whole = true;  ///< false: interrupted on the way; run again on resuming
+  std::vector<ListedFailure> listed;  ///< entries of the ledger about this property and subject
+  bool whole = true;                  ///< false: interrupted on the way; run again on resuming
 };
 
 /// A hard class of cases, e.g. "gemma4: window crossed": how many were met, how many must be.
 struct Coverage {
   std::int64_t met = 0, required = 0;
+};
+
+/// What a subject said of itself, and which hard cases it met.
+struct SubjectBooks {
+  SubjectInfo info;
+  std::map<std::string, Coverage> coverage;
 };
 
 struct Progress {
@@ -84,6 +96,8 @@ struct RunOptions {
   std::filesystem::path report;               ///< folder; empty: none
   bool resume = false;                        ///< go on with an incomplete run in `report`
   std::vector<std::filesystem::path> models;  ///< checkpoints; empty: models are generated
+  std::vector<KnownFailure> known;            ///< the ledger
+  std::vector<KeptCase> kept;                 ///< run first; of several shards, in the first
   double shrink_seconds = 10;                 ///< for each property that fails
   bool stop_at_first_failure = false;         ///< of a property; without a report no case is
                                               ///< kept (the fault matrix needs no more)
@@ -103,6 +117,7 @@ struct Asked {
   std::vector<std::string> properties;  ///< empty: all
   std::vector<std::string> models;      ///< absolute paths
   double seconds = 0, timeout = 0;
+  std::vector<KnownFailure> known = {};  ///< the ledger
 };
 
 struct RunSummary {
@@ -119,7 +134,10 @@ struct RunSummary {
   std::int64_t cases = 0;  ///< generated cases that were judged
   VerdictCounts counts;
   std::vector<PropertyResult> results;
-  std::map<std::string, Coverage> coverage;
+  std::map<std::string, Coverage> coverage;      ///< over all subjects
+  std::map<std::string, SubjectBooks> subjects;  ///< those that could be asked
+  Distribution distribution;                     ///< of the generated cases
+  std::vector<std::string> merged;               ///< folders of the reports this one joins
   /// False for a shard (`report merge` judges), chosen properties or given models: the minimum of
   /// hard cases is that of a whole check.
   bool coverage_judged = false;

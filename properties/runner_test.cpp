@@ -85,7 +85,7 @@ TEST(Runner, ExitCodesFollowTheOrderBrokenDiffersNothing) {
   summary.results[0].counts[VerdictKind::conforms] = 1;
   EXPECT_EQ(exit_code(summary), 0);
   summary.coverage_judged = true;
-  summary.coverage["gemma3n: window crossed"] = {1, 2};
+  summary.subjects["reference"].coverage["gemma3n: window crossed"] = {1, 2};
   EXPECT_EQ(exit_code(summary), 3);
   summary.results[0].counts[VerdictKind::flaky] = 1;
   EXPECT_EQ(exit_code(summary), 1);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "properties/faults/faults.h"
+#include "properties/reports/plain_text.h"
 #include "properties/subjects/process_subject.h"
 #include "properties/subjects/reference_subject.h"
 #include "reference/error.h"
@@ -118,6 +119,10 @@ std::vector<SubjectEntry> known_subjects() {
 }
 
 std::unique_ptr<Subject> make_subject(const std::string& name, const SubjectOptions& options) {
+  if (!is_utf8(name)) {
+    throw Error("KV2106", fmt::format("the subject \"{}\" is not UTF-8", plain_text(name)),
+                "give it a name in UTF-8, e.g. a script with such a name that starts it");
+  }
   for (const BuiltIn& subject : built_in()) {
     if (subject.entry.name == name) return subject.make();
   }

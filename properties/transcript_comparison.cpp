@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "properties/causes.h"
 #include "properties/yardstick.h"
@@ -118,6 +119,48 @@ std::optional<Difference> first_difference(const TranscriptComparison& how,
   return std::nullopt;
 }
 
+double relative_deviation(std::span<const double> want, std::span<const double> have) {
+  double largest = 0, deviation = 0;
+  for (std::size_t i = 0; i < std::min(want.size(), have.size()); ++i) {
+    const double off = std::abs(want[i] - have[i]);
+    if (!(off <= deviation)) deviation = off;  // NaN stays
+    if (std::isnan(off)) return off;
+    largest = std::max(largest, std::abs(want[i]));
+  }
+  return deviation == 0 ? 0 : deviation / std::max(largest, deviation);
+}
+
+std::string array_title(const TraceArray& array, int hidden_size) {
+  const Difference place = decode(array, 0, hidden_size);
+  return place.layer < 0 ? place.part : fmt::format("layer {} {}", place.layer, place.part);
+}
+
+/// Every traced array of the call in which the first difference was found, for the row it is in.
+DeviationMap deviations_of(const TranscriptComparison& how, const CallRecord& record, int row) {
+  constexpr std::size_t kMostArrays = 96, kMostTokens = 96;  // a page must stay readable
+  DeviationMap map;
+  map.row = row;
+  map.call = record.call;
+  map.first_token = -1;
+  for (const TraceArray& array : record.output.trace) {
+    if (array.name.ends_with(".router") || map.arrays.size() == kMostArrays) continue;
+    std::vector<double> deviation;
+    for_each_position({record}, [&](const At& at) {
+      const std::optional<Expected> expected = how.expected(at);
+      if (at.span.row != row || !expected || deviation.size() == kMostTokens) return;
+      const TraceArray* wanted = find_array(expected->output->trace, array.name);
+      if (wanted == nullptr) return;
+      if (map.first_token < 0) map.first_token = at.token;
+      deviation.push_back(
+          relative_deviation(trace_row(*wanted, expected->position), trace_row(array, at.index)));
+    });
+    if (deviation.empty()) continue;
+    map.arrays.push_back(array_title(array, how.config.hidden_size));
+    map.deviation.push_back(std::move(deviation));
+  }
+  return map;
+}
+
 std::string describe(const Difference& at, const std::string& reason, bool bits) {
   std::string text = fmt::format("call {}, row {}, token {}: ", at.call, at.row, at.token);
   if (at.dimension < 0) return text + reason;
@@ -181,6 +224,7 @@ Verdict TranscriptComparison::judge(const Transcript& seen) const {
     if (judgement.traces) {
       if (const auto place = first_difference(*this, *outcome.record)) {
         verdict.first_difference = place;
+        verdict.deviations = deviations_of(*this, *outcome.record, place->row);
       }
     }
     verdict.cause = likely_cause(test_case, config, *verdict.first_difference);

@@ -1,6 +1,7 @@
 // The words for verdicts and differences, as cli.md spells them.
 #include "properties/verdict.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace kvconform {
@@ -43,7 +44,26 @@ nlohmann::json to_json(const Difference& difference) {
   number("dimension", difference.dimension);
   number("head", difference.head);
   number("call", difference.call);
+  // JSON has no NaN and no infinity.
+  if (std::isfinite(difference.expected)) value["expected"] = difference.expected;
+  if (std::isfinite(difference.seen)) value["seen"] = difference.seen;
   return value;
+}
+
+Difference difference_from_json(const nlohmann::json& value) {
+  const auto number = [&](const char* name) { return value.value(name, -1); };
+  const auto real = [&](const char* name) { return value.value(name, std::nan("")); };
+  Difference difference;
+  difference.layer = number("layer");
+  difference.part = value.value("part", "");
+  difference.row = number("row");
+  difference.token = number("token");
+  difference.dimension = number("dimension");
+  difference.head = number("head");
+  difference.call = number("call");
+  difference.expected = real("expected");
+  difference.seen = real("seen");
+  return difference;
 }
 
 }  // namespace kvconform

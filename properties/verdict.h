@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace kvconform {
 
@@ -34,14 +35,26 @@ struct Difference {
   double budget_used = 0;  ///< 1 = all of it; bit comparisons: infinity where bits differ
 };
 
+/// How far two computations are from each other, array by array in order of computation, position
+/// by position of one row: largest deviation over largest expected value. NaN where either is none.
+struct DeviationMap {
+  int row = 0;   ///< batch row
+  int call = 0;  ///< index of the call in the case
+  int first_token = 0;
+  std::vector<std::string> arrays;             ///< "embedding", "layer 1 attention", …
+  std::vector<std::vector<double>> deviation;  ///< [array][position]
+};
+
 struct Verdict {
   VerdictKind kind = VerdictKind::conforms;
   std::string message;  ///< one line for people
   std::optional<Difference> first_difference;
-  double budget_used = 0;  ///< the largest share over the case
-  std::string cause;       ///< likely cause, where the pattern is known
+  double budget_used = 0;        ///< the largest share over the case
+  std::string cause;             ///< likely cause, where the pattern is known
+  DeviationMap deviations = {};  ///< of a located difference; empty where nothing was traced
 };
 
 nlohmann::json to_json(const Difference& difference);
+Difference difference_from_json(const nlohmann::json& value);
 
 }  // namespace kvconform

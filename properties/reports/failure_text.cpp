@@ -65,6 +65,12 @@ std::string describe_call(const Call& call) {
   return "";
 }
 
+std::string line(const char* label, const std::string& text) {
+  return fmt::format("  {:<11}{}\n", label, text);
+}
+
+}  // namespace
+
 std::string describe_place(const Difference& at) {
   std::string text;
   const auto add = [&](bool known, const std::string& words) {
@@ -80,16 +86,10 @@ std::string describe_place(const Difference& at) {
   return text;
 }
 
-std::string line(const char* label, const std::string& text) {
-  return fmt::format("  {:<11}{}\n", label, text);
-}
-
 std::string replay_command(const PropertyResult& result) {
-  if (result.failure->file.empty()) return "";
+  if (!result.failure || result.failure->file.empty()) return "";
   return fmt::format("kvconform replay {}", result.failure->file.string());
 }
-
-}  // namespace
 
 std::string describe_case(const Case& test_case) {
   std::string text = line("model", describe_model(test_case.model));

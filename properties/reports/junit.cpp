@@ -42,7 +42,7 @@ void add_result(pugi::xml_node suite, const PropertyResult& result, Totals& tota
   } else if (is_failure(result.verdict)) {
     kind = "failure";
     ++totals.failures;
-  } else if (!was_compared(result.verdict)) {
+  } else if (!was_compared(result.verdict) || result.verdict == VerdictKind::known) {
     kind = "skipped";
     ++totals.skipped;
   }

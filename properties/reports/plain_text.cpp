@@ -56,4 +56,13 @@ std::string plain_text(std::string_view text) {
   return plain;
 }
 
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = length_of_character(text, i);
+    if (length == 0) return false;
+    i += length;
+  }
+  return true;
+}
+
 }  // namespace kvconform

@@ -11,4 +11,7 @@ namespace kvconform {
 /// two non-characters U+FFFE and U+FFFF, "?" for control characters except tab and line end.
 std::string plain_text(std::string_view text);
 
+/// Is the text UTF-8 as it stands? Case files, being JSON, can hold nothing else.
+bool is_utf8(std::string_view text);
+
 }  // namespace kvconform

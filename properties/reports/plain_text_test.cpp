@@ -32,6 +32,12 @@ TEST(PlainText, BytesThatAreNoCharacterAreReplacedOneByOne) {
   EXPECT_EQ(plain_text("\xC3("), kBad + "(");
 }
 
+TEST(PlainText, OnlyWellFormedTextIsUtf8) {
+  for (const std::string good : {"", "a\n\x01", "caf\xC3\xA9"}) EXPECT_TRUE(is_utf8(good)) << good;
+  for (const std::string bad : {"\xFF", "caf\xC3", "\xED\xA0\x80"})
+    EXPECT_FALSE(is_utf8(bad)) << bad;
+}
+
 TEST(PlainText, CharactersThatXmlForbidsAreReplaced) {
   EXPECT_EQ(plain_text(std::string("\0\x01\x1B[31m\r", 8)), "???[31m?");
   EXPECT_EQ(plain_text("\xEF\xBF\xBE\xEF\xBF\xBF"), kBad + kBad);

@@ -60,6 +60,89 @@ VerdictCounts counts_from(const json& value) {
   return counts;
 }
 
+ListedFailure listed_from(json value, const std::string& where) {
+  const std::int64_t matched = value.at("matched");
+  value.erase("matched");
+  return {known_failure_from_json(value, where), matched};
+}
+
+json listed_json(const ListedFailure& listed) {
+  json value = to_json(listed.entry);
+  value["matched"] = listed.matched;
+  return value;
+}
+
+json deviations_json(const DeviationMap& map) {
+  json rows = json::array();
+  for (const auto& row : map.deviation) {
+    json values = json::array();
+    for (double value : row) values.push_back(number(value));
+    rows.push_back(std::move(values));
+  }
+  return {{"row", map.row},
+          {"call", map.call},
+          {"first_token", map.first_token},
+          {"arrays", map.arrays},
+          {"relative", std::move(rows)}};
+}
+
+DeviationMap deviations_from(const json& value) {
+  DeviationMap map{value.at("row"),
+                   value.at("call"),
+                   value.at("first_token"),
+                   value.at("arrays").get<std::vector<std::string>>(),
+                   {}};
+  for (const json& row : value.at("relative")) {
+    auto& values = map.deviation.emplace_back();
+    for (const json& item : row)
+      values.push_back(item.is_null() ? std::nan("") : item.get<double>());
+  }
+  return map;
+}
+
+json coverage_json(const std::map<std::string, Coverage>& coverage) {
+  json value = json::object();
+  for (const auto& [name, entry] : coverage)
+    value[name] = {{"met", entry.met}, {"required", entry.required}};
+  return value;
+}
+
+std::map<std::string, Coverage> coverage_from(const json& value) {
+  std::map<std::string, Coverage> coverage;
+  for (const auto& [name, entry] : value.items())
+    coverage[name] = {entry.at("met"), entry.at("required")};
+  return coverage;
+}
+
+json subjects_json(const std::map<std::string, SubjectBooks>& subjects) {
+  json value = json::object();
+  for (const auto& [name, books] : subjects) {
+    value[name] = {{"name", books.info.name},
+                   {"version", books.info.version},
+                   {"families", books.info.families},
+                   {"dtype", books.info.dtype},
+                   {"capabilities", books.info.capabilities},
+                   {"margin", books.info.margin},
+                   {"coverage", coverage_json(books.coverage)}};
+  }
+  return value;
+}
+
+std::map<std::string, SubjectBooks> subjects_from(const json& value) {
+  std::map<std::string, SubjectBooks> subjects;
+  for (const auto& [name, entry] : value.items()) {
+    SubjectBooks& books = subjects[name];
+    books.info.name = entry.at("name");
+    books.info.version = entry.at("version");
+    books.info.families = entry.at("families").get<std::set<std::string>>();
+    books.info.dtype = entry.at("dtype");
+    books.info.capabilities = entry.at("capabilities").get<std::set<std::string>>();
+    books.info.margin = entry.at("margin");
+    books.coverage = coverage_from(entry.at("coverage"));
+  }
+  return subjects;
+}
+
 PropertyResult result_from(const json& value, const Path& folder) {
   PropertyResult result;
   result.property = value.at("property");
@@ -76,23 +159,36 @@ PropertyResult result_from(const json& value, const Path& folder) {
   result.message = value.value("message", "");
   result.whole = value.value("complete", true);
   result.against_used = value.value("against_used", false);
+  if (value.contains("kept")) result.kept = counts_from(value["kept"]);
+  if (value.contains("known_failures")) {
+    for (const json& item : value["known_failures"])
+      result.listed.push_back(listed_from(item, result.property));
+  }
   if (!value.contains("case") || !value["case"].is_string()) return result;
   Failure failure;
+  failure.kept = value.value("from_kept_case", false);
   failure.file = folder / value["case"].get<std::string>();
   failure.smallest = read_case(failure.file);
   failure.found_at = value.value("found_at", std::uint64_t{0});
   failure.verdict.kind = result.verdict;
   failure.verdict.message = result.message;
   failure.verdict.budget_used = result.budget_used;
-  failure.verdict.cause = value.value("cause", "");
+  if (value.at("cause").is_string()) failure.verdict.cause = value.at("cause");
+  if (value.at("first_difference").is_object())
+    failure.verdict.first_difference = difference_from_json(value.at("first_difference"));
+  if (value.contains("deviations"))
+    failure.verdict.deviations = deviations_from(value["deviations"]);
   result.failure = std::move(failure);
   return result;
 }
 
 json asked_json(const Asked& asked) {
-  return {{"subjects", asked.subjects},     {"against", asked.against},
-          {"properties", asked.properties}, {"models", asked.models},
-          {"seconds", asked.seconds},       {"timeout", asked.timeout}};
+  json known = json::array();
+  for (const KnownFailure& entry : asked.known) known.push_back(to_json(entry));
+  return {{"subjects", asked.subjects},        {"against", asked.against},
+          {"properties", asked.properties},    {"models", asked.models},
+          {"seconds", asked.seconds},          {"timeout", asked.timeout},
+          {"known_failures", std::move(known)}};
 }
 
 Asked asked_from(const json& value) {
@@ -103,6 +199,8 @@ Asked asked_from(const json& value) {
   asked.models = value.at("models").get<std::vector<std::string>>();
   asked.seconds = value.at("seconds");
   asked.timeout = value.at("timeout");
+  for (const json& entry : value.at("known_failures"))
+    asked.known.push_back(known_failure_from_json(entry, "known_failures"));
   return asked;
 }
 
@@ -125,9 +223,12 @@ RunSummary summary_from(const Path& folder) {
   summary.cases_per_property = value.value("cases_per_property", std::int64_t{0});
   summary.counts = counts_from(value.at("counts"));
   summary.coverage_judged = value.value("coverage_judged", false);
-  for (const auto& [name, entry] : value.at("coverage").items()) {
-    summary.coverage[name] = {entry.at("met"), entry.at("required")};
-  }
+  summary.coverage = coverage_from(value.at("coverage"));
+  summary.subjects = subjects_from(value.at("subjects"));
+  summary.distribution = value.at("distribution").get<Distribution>();
+  summary.merged = value.value("merged", std::vector<std::string>{});
+  const json& code = value.at("exit_code");
+  if (!summary.complete && (code == 2 || code == 5)) summary.ended_with = code.get<int>();
   for (const auto& [name, entry] : value.at("environment").items()) {
     if (entry.is_string()) summary.environment[name] = entry;
   }
@@ -195,10 +296,16 @@ json result_json(const PropertyResult& result) {
                 {"message", result.message},
                 {"seconds", result.seconds}};
   if (!result.whole) value["complete"] = false;
+  if (!result.kept.empty()) value["kept"] = counts_json(result.kept);
+  for (const ListedFailure& listed : result.listed)
+    value["known_failures"].push_back(listed_json(listed));
   if (!result.failure) return value;
   const Failure& failure = *result.failure;
   if (!failure.file.empty()) value["case"] = "failures/" + failure.file.filename().string();
   value["found_at"] = failure.found_at;
+  if (failure.kept) value["from_kept_case"] = true;
+  if (!failure.verdict.deviations.arrays.empty())
+    value["deviations"] = deviations_json(failure.verdict.deviations);
   if (failure.verdict.first_difference) {
     value["first_difference"] = to_json(*failure.verdict.first_difference);
   }
@@ -216,29 +323,29 @@ json summary_json(const RunSummary& summary) {
                           {"cases", result.cases},
                           {"counts", counts_json(result.counts)}});
   }
-  json coverage = json::object();
-  for (const auto& [name, entry] : summary.coverage) {
-    coverage[name] = {{"met", entry.met}, {"required", entry.required}};
-  }
   const double minutes = summary.seconds / 60;
   // A killed run has no exit code.
   const bool ended = summary.complete || summary.interrupted || summary.ended_with;
-  return {{"commit", summary.commit.empty() ? json(nullptr) : json(summary.commit)},
-          {"seed", summary.seed},
-          {"size", to_string(summary.size)},
-          {"shard", fmt::format("{}/{}", summary.shard, summary.shards)},
-          {"complete", summary.complete},
-          {"seconds", summary.seconds},
-          {"cases", summary.cases},
-          {"cases_per_property", summary.cases_per_property},
-          {"cases_per_minute", minutes > 0 ? double(summary.cases) / minutes : 0},
-          {"counts", counts_json(summary.counts)},
-          {"properties", std::move(properties)},
-          {"coverage", std::move(coverage)},
-          {"coverage_judged", summary.coverage_judged},
-          {"environment", summary.environment},
-          {"asked", asked_json(summary.asked)},
-          {"exit_code", ended ? json(exit_code(summary)) : json(nullptr)}};
+  json value = {{"commit", summary.commit.empty() ? json(nullptr) : json(summary.commit)},
+                {"seed", summary.seed},
+                {"size", to_string(summary.size)},
+                {"shard", fmt::format("{}/{}", summary.shard, summary.shards)},
+                {"complete", summary.complete},
+                {"seconds", summary.seconds},
+                {"cases", summary.cases},
+                {"cases_per_property", summary.cases_per_property},
+                {"cases_per_minute", minutes > 0 ? double(summary.cases) / minutes : 0},
+                {"counts", counts_json(summary.counts)},
+                {"properties", std::move(properties)},
+                {"coverage", coverage_json(summary.coverage)},
+                {"coverage_judged", summary.coverage_judged},
+                {"subjects", subjects_json(summary.subjects)},
+                {"distribution", summary.distribution},
+                {"environment", summary.environment},
+                {"asked", asked_json(summary.asked)},
+                {"exit_code", ended ? json(exit_code(summary)) : json(nullptr)}};
+  if (!summary.merged.empty()) value["merged"] = summary.merged;
+  return value;
 }
 
 void write_report(const RunSummary& summary, const Path& folder) {
@@ -251,6 +358,7 @@ void write_report(const RunSummary& summary, const Path& folder) {
                summary_json(summary).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
   replace_file(folder / "junit.xml", junit_xml(summary));
   replace_file(folder / "summary.md", summary_markdown(summary));
+  replace_file(folder / "index.html", summary_html(summary));
 }
 
 }  // namespace kvconform

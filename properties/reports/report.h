@@ -1,6 +1,7 @@
-// The report folder of a run (cli.md, "Output"): results.jsonl, summary.json, junit.xml, summary.md
-// and failures/*.json. results.jsonl grows as properties finish and the rest is rewritten each
-// time, so that an interrupted run leaves a valid report marked incomplete. Errors: KV22xx.
+// The report folder of a run (cli.md, "Output"): results.jsonl, summary.json, junit.xml,
+// summary.md, index.html and failures/*.json. results.jsonl grows as properties finish and the rest
+// is rewritten each time, so that an interrupted run leaves a valid report marked incomplete.
+// Errors: KV22xx.
 #pragma once
 
 #include <filesystem>
@@ -27,10 +28,18 @@ nlohmann::json summary_json(const RunSummary& summary);
 std::string junit_xml(const RunSummary& summary);
 std::string summary_markdown(const RunSummary& summary);  ///< also for the GitHub step summary
 
+std::string summary_html(const RunSummary& summary);  ///< one page that needs nothing else
+
 /// A failure from top to bottom, for a terminal: the property as a sentence, the smallest case in
 /// words, expected and seen, the first place where the computations part, the share of the budget,
 /// the likely cause and the command that runs it again. Empty where the result is no failure.
 std::string failure_text(const PropertyResult& result);
+
+/// What runs the smallest case again; empty where no case was kept.
+std::string replay_command(const PropertyResult& result);
+
+/// A place in words: "layer 1, attention, call 2, row 0, token 5".
+std::string describe_place(const Difference& at);
 
 /// The case in words: model, prompt, calls (a few lines).
 std::string describe_case(const Case& test_case);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,6 @@
 
 namespace kvconform {
 namespace {
-
-struct Setting {
-  const char* option;
-  std::string value;
-};
 
 std::string all_or(const std::vector<std::string>& names) {
   return names.empty() ? "all" : fmt::format("{}", fmt::join(names, ", "));
@@ -25,7 +21,15 @@ std::string none_or(const std::vector<std::string>& names) {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Everything that decides what is run and how it is judged. The number of jobs does not.
+std::string ledger_text(const std::vector<KnownFailure>& ledger) {
+  nlohmann::json entries = nlohmann::json::array();
+  for (const KnownFailure& entry : ledger) entries.push_back(to_json(entry));
+  return ledger.empty() ? "none"
+                        : entries.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
 std::vector<Setting> settings_of(const RunSummary& run) {
   const Asked& asked = run.asked;
   return {{"--subject", none_or(asked.subjects)},
@@ -39,10 +43,9 @@ std::vector<Setting> settings_of(const RunSummary& run) {
            run.cases_per_property == 0 ? "by time" : fmt::format("{}", run.cases_per_property)},
           {"--seconds", asked.seconds == 0 ? "no limit" : fmt::format("{}", asked.seconds)},
           {"--timeout", fmt::format("{}", asked.timeout)},
+          {"--known-failures", ledger_text(asked.known)},
           {"the commit of the program", run.commit.empty() ? "unknown" : run.commit}};
 }
-
-}  // namespace
 
 void require_same_run(const RunSummary& before, const RunSummary& now,
                       const std::filesystem::path& folder) {

@@ -35,6 +35,11 @@ const std::vector<Change>& changes() {
        [](RunSummary& r) { r.asked.against = "reference"; }},
       {"--property", "all", "chunking", [](RunSummary& r) { r.asked.properties = {"chunking"}; }},
       {"--model", "none", "/models/a", [](RunSummary& r) { r.asked.models = {"/models/a"}; }},
+      {"--known-failures", "none",
+       R"([{"link":"l","property":"chunking","reason":"r","subject":"s","verdict":"differs"}])",
+       [](RunSummary& r) {
+         r.asked.known = {{"chunking", "s", "r", "l"}};
+       }},
       {"--seed", "7", "8", [](RunSummary& r) { r.seed = 8; }},
       {"--size", "default", "deep", [](RunSummary& r) { r.size = CaseSize::deep; }},
       {"--shard", "1/1", "1/2", [](RunSummary& r) { r.shards = 2; }},

@@ -1,0 +1,27 @@
+// Judging what a run has written down, once all of it is there: the required minimum of hard cases,
+// and entries of the ledger that nothing fitted. A run does it for itself, `report merge` for all
+// shards together.
+#pragma once
+
+#include "properties/runner.h"
+
+namespace kvconform {
+
+/// Cases of generated properties that were compared on one subject.
+std::int64_t compared_on(const RunSummary& summary, const std::string& subject);
+
+/// How often each hard class must be met among that many compared cases.
+std::int64_t required_among(std::int64_t compared);
+
+/// Fills what is required of each subject, and the totals over all of them; nothing is required of
+/// runs that are incomplete or not judged (`coverage_judged`).
+void judge_coverage(RunSummary& summary);
+
+/// Hard classes that a subject met less often than required.
+std::map<std::string, Coverage> missing_classes(const SubjectBooks& books);
+
+/// The words for a known failure, and the verdict `unexpectedly-conforms` where an entry fitted no
+/// case although cases were compared. Only for results of all cases, not of a shard.
+void judge_listed(PropertyResult& result);
+
+}  // namespace kvconform
