@@ -5,7 +5,7 @@ namespace kvconform {
 namespace {
 
 const char* const kC15 = "C15 numeric range and precision";
-const char* const kR = "rotary and head conventions";
+const char* const kConventions = "rotary and head conventions";
 const char* const kC16 = "C16 quantised or compressed keys and values";
 const char* const kC18 = "C18 side inputs missing on one path";
 const char* const kC19 = "C19 addressing";
@@ -39,35 +39,35 @@ std::vector<Planted> number_faults() {
             site::attention(site::any)}},
           {rotary_interleaved,
            {"rotary-interleaved", "transformers #29285, llama.cpp #25315",
-            "pairs are (2i, 2i + 1) in every path", kR, "rotary-convention",
+            "pairs are (2i, 2i + 1) in every path", kConventions, "rotary-convention",
             site::attention(site::any)}},
           {rotary_interleaved_in_decode,
            {"rotary-interleaved-in-decode", "mlir-air #1610",
-            "pairs are (2i, 2i + 1) for single tokens", kR, "rotary-convention",
+            "pairs are (2i, 2i + 1) for single tokens", kConventions, "rotary-convention",
             site::attention(site::any)}},
           {rotary_interleaved_for_consumers,
            {"rotary-interleaved-for-consumers", "mlx-lm #1805",
-            "consumers rotate queries in pairs (2i, 2i + 1)", kR, "agreement",
+            "consumers rotate queries in pairs (2i, 2i + 1)", kConventions, "agreement",
             site::attention(site::consumer)}},
           {rotary_theta_of_other_type,
            {"rotary-theta-of-other-type", "lmdeploy #3772",
-            "each attention type takes the base frequency of the other", kR, "agreement",
+            "each attention type takes the base frequency of the other", kConventions, "agreement",
             site::attention(site::any)}},
           {rotary_factor_ignored,
            {"rotary-factor-ignored", "lmdeploy #3772",
-            "the scaling factor of a rotary embedding is accepted and ignored", kR,
+            "the scaling factor of a rotary embedding is accepted and ignored", kConventions,
             "knob-sensitivity", site::attention(site::scaled_rotary)}},
           {partial_rotary_ignored,
            {"partial-rotary-ignored", "mobius #371",
-            "the share of a head that rotates is accepted and ignored", kR, "knob-sensitivity",
+            "the share of a head that rotates is accepted and ignored", kConventions, "knob-sensitivity",
             site::attention(site::partial_rotary)}},
           {partial_rotary_pairs_within_part,
            {"partial-rotary-pairs-within-part", "mobius #371",
-            "partners lie half the rotating part apart, not half the head", kR, "agreement",
+            "partners lie half the rotating part apart, not half the head", kConventions, "agreement",
             site::attention(site::partial_rotary)}},
           {partial_rotary_exponent_of_part,
            {"partial-rotary-exponent-of-part", "mobius #371",
-            "frequencies are spread over the rotating part, not over the head", kR, "agreement",
+            "frequencies are spread over the rotating part, not over the head", kConventions, "agreement",
             site::attention(site::partial_rotary)}},
           {consumer_reads_quantised_codes,
            {"consumer-reads-quantised-codes", "mlx-swift-lm #201",
