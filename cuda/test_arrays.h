@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "cuda/device/device_array.h"
+#ifndef WATCHED
+#define WATCHED 0
+#endif
 #if WATCHED
 #include "cuda/emulator/checked_run.h"
 #endif

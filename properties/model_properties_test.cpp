@@ -152,25 +152,41 @@ TEST(EqualConfigurations, ASubjectThatIgnoresTheMapIsCaughtWithoutAReference) {
       }
     }
   }));
-  const Verdict verdict = first_failure(*equal_configurations(), deaf, 400);
-  EXPECT_EQ(verdict.kind, VerdictKind::differs);
-  EXPECT_NE(verdict.message.find("map"), std::string::npos) << verdict.message;
+  const auto property = equal_configurations();
+  std::string messages;
+  for (int i = 0; i < 150; ++i) {
+    const Verdict verdict = judge(*property, property->generate(3, i, CaseSize::smoke), deaf);
+    if (verdict.kind == VerdictKind::differs) messages += verdict.message + "\n";
+  }
+  EXPECT_NE(messages.find("an explicit map of the owners"), std::string::npos) << messages;
+}
+
+/// A drawn case; both layer types are stretched, which is rarely drawn, where factors are the
+/// topic.
+Case case_about(const std::string& convention, const Property& property, int index) {
+  Case test_case = property.generate(9, index, CaseSize::standard);
+  if (convention.find("the rotary factor") == std::string::npos) return test_case;
+  auto config = nlohmann::json::parse(test_case.model.config_text);
+  for (auto& [type, rope] : config["rope_parameters"].items()) {
+    rope = {{"rope_type", "linear"}, {"rope_theta", rope["rope_theta"]}, {"factor", 4.0}};
+  }
+  test_case.model.config_text = config.dump();
+  return test_case;
 }
 
 TEST(RotaryConvention, EachConventionIsNamedWhenASubjectFollowsIt) {
-  std::set<std::string> found;
   const auto property = rotary_convention();
   for (const std::string& convention : rotary_conventions()) {
-    for (int i = 0; i < 60 && !found.count(convention); ++i) {
+    bool found = false;
+    for (int i = 0; i < 60 && !found; ++i) {
       OtherModel subject([&](const ModelSource& source) {
         auto other = with_rotary_convention(source, convention);
         return other ? std::move(other) : ModelDraft::of(*source.checkpoint()).source();
       });
-      const Verdict verdict = judge(*property, property->generate(9, i, CaseSize::smoke), subject);
-      if (verdict.kind != VerdictKind::differs) continue;
-      if (verdict.cause == convention + ", everywhere") found.insert(convention);
+      const Verdict verdict = judge(*property, case_about(convention, *property, i), subject);
+      found = verdict.cause == convention + ", everywhere";
     }
-    EXPECT_TRUE(found.count(convention)) << convention;
+    EXPECT_TRUE(found) << convention;
   }
 }
 

@@ -50,7 +50,7 @@ Options& options();  // of this OS thread
 // What the launches of this OS thread cost, by the name of the kernel.
 struct Cost {
   uint64_t launches = 0, blocks = 0, threads = 0;
-  double seconds = 0;  // only where options().timed
+  double seconds = 0;  // of CPU
 };
 using Profile = std::map<std::string, Cost>;
 Profile& profile();

@@ -6,7 +6,7 @@ namespace {
 
 const char* const kC12 = "C12 rows or splits that attend to nothing";
 const char* const kC14 = "C14 score transforms lost";
-const char* const kR = "rotary and head conventions";
+const char* const kHeadConventions = "rotary and head conventions";
 const char* const kC21 = "C21 batch-dependent rounding, run-to-run change";
 
 }  // namespace
@@ -61,12 +61,12 @@ std::vector<Planted> arithmetic_faults() {
         site::attention(site::full)}},
       {key_heads_by_modulo,
        {"key-heads-by-modulo", "llama.cpp #25315",
-        "query head j reads key head j modulo their number", kR, "equal-configurations",
-        site::attention(site::any)}},
+        "query head j reads key head j modulo their number", kHeadConventions,
+        "equal-configurations", site::attention(site::any)}},
       {key_heads_by_modulo_in_decode,
        {"key-heads-by-modulo-in-decode", "llama.cpp #25315",
-        "in decode, query head j reads key head j modulo their number", kR, "prefill-equals-decode",
-        site::attention(site::any)}},
+        "in decode, query head j reads key head j modulo their number", kHeadConventions,
+        "prefill-equals-decode", site::attention(site::any)}},
       {split_count_from_batch,
        {"split-count-from-batch", "FlashMLA #212, pegainfer #613",
         "the keys are cut into as many splits as the batch has rows", kC21, "batch-rows",

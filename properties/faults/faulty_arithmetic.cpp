@@ -10,7 +10,7 @@ namespace kvconform {
 namespace {
 
 constexpr int kSplits = 4;
-constexpr int kTile = 4;
+constexpr int kKeysOfATile = 4;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
 using Piece = SoftmaxPiece<float>;
@@ -77,15 +77,15 @@ void Faulty::attend_floats(const LayerPlan& layer, const CallShape& call, const 
         return attend_in_normalised_splits(query, kv, offset, dim, there, out);
       case FaultKind::masked_tiles_give_nan:
         if (layer.window == 0) break;
-        return in_tiles(kv.first, kTile);
+        return in_tiles(kv.first, kKeysOfATile);
       case FaultKind::split_count_from_batch:
         if (call.batch == 1) break;
         return in_tiles(there.first, 1 + (there.last - there.first) / call.batch);
       case FaultKind::splits_follow_other_rows:
         if (call.longest_past == call.past) break;
-        return in_tiles(there.first, 1 + call.longest_past % kTile);
+        return in_tiles(there.first, 1 + call.longest_past % kKeysOfATile);
       case FaultKind::sum_order_changes:
-        return in_tiles(there.first, 1 + int(mix64(++*runs_) % kTile));
+        return in_tiles(there.first, 1 + int(mix64(++*runs_) % kKeysOfATile));
       default:
         break;
     }
