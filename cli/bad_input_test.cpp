@@ -171,7 +171,6 @@ TEST(BadCall, an_output_never_replaces_a_device_or_what_is_read) {
 TEST(BadCall, what_this_version_does_not_have_is_refused_and_never_ignored) {
   for (const char* subject : {"plugin:x.so", "transformers", "mlx-lm"})
     expect_refused({"check", "--subject", subject}, "KV4006", "not available in this version");
-  expect_refused({"check", "--known-failures", "ledger.json"}, "KV4002", "--known-failures");
 }
 
 TEST(BadCall, a_list_does_not_hide_wrong_names_beside_it) {

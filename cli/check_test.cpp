@@ -273,7 +273,7 @@ TEST(Check, a_known_failure_fails_no_run_until_it_conforms) {
 TEST(Check, failing_cases_of_reports_beside_and_of_named_folders_run_first) {
   const TemporaryFolder folder;
   const auto check = [&](const std::string& name, Words words) {
-    words.insert(words.begin(), {"check", "--property", "agreement", "--cases", "1"});
+    words.insert(words.begin(), {"check", "--property", "agreement"});
     words.insert(words.end(), {"--report", (folder / name).string()});
     run_program(words);
     return results_of(folder / name).at(0);
@@ -284,13 +284,14 @@ TEST(Check, failing_cases_of_reports_beside_and_of_named_folders_run_first) {
       for (const auto& [verdict, count] : result.at("kept").items()) sum += count.get<int>();
     return sum;
   };
-  const std::int64_t checked_in = kept(check("first", {"--seed", "2"}));
+  const std::int64_t checked_in = kept(check("first", {"--cases", "1", "--seed", "2"}));
   const json failing = check("second", {"--cases", "12", "--subject", "fault:window-missing"});
   ASSERT_EQ(failing.at("verdict"), "differs");
-  EXPECT_EQ(kept(check("third", {})), checked_in + 1);
-  EXPECT_EQ(kept(check("elsewhere/fourth", {})), checked_in);
+  EXPECT_EQ(kept(check("third", {"--cases", "1"})), checked_in + 1);
+  EXPECT_EQ(kept(check("elsewhere/fourth", {"--cases", "1"})), checked_in);
   const std::string failures = (folder / "second" / "failures").string();
-  EXPECT_EQ(kept(check("elsewhere/deep/fifth", {"--regressions", failures})), checked_in + 1);
+  EXPECT_EQ(kept(check("elsewhere/deep/fifth", {"--cases", "1", "--regressions", failures})),
+            checked_in + 1);
 }
 
 TEST(ReportMerge, shards_become_the_whole_run_with_its_exit_code) {

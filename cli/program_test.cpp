@@ -79,7 +79,6 @@ TEST(Program, the_first_of_two_words_shows_its_commands_too) {
   EXPECT_NE(succeed({"golden", "--help"}).out.find("golden approve"), std::string::npos);
   EXPECT_NE(succeed({"model", "--help"}).out.find("model create"), std::string::npos);
   EXPECT_NE(line_with(succeed({"--help"}).out, "  test "), "");
-  EXPECT_EQ(succeed({"check", "--help"}).out.find("--known-failures"), std::string::npos);
 }
 
 TEST(Program, doctor_names_compilers_libraries_and_subjects) {

@@ -82,7 +82,7 @@ class EveryModel : public testing::TestWithParam<TestModel> {
 };
 
 // Quick: one life of each way, of three ways where every access is watched. KVCONFORM_LONG (the
-// ctest engine_long_test) takes twenty.
+// ctest engine_long_test) takes six.
 TEST_P(EveryModel, any_life_of_a_session_gives_the_bits_of_a_score) {
   const bool thorough = std::getenv("KVCONFORM_LONG") != nullptr;
   for (const Way& way : ways(plain->config().num_layers)) {
@@ -91,7 +91,7 @@ TEST_P(EveryModel, any_life_of_a_session_gives_the_bits_of_a_score) {
     if (way.name != "smallest ring" && way.name != "split" && way.name != "two devices") continue;
 #endif
     const auto engine = std::make_shared<const Engine>(checkpoint, way.engine);
-    const std::uint64_t lives = !thorough ? 1 : wide ? 4 : 20;
+    const std::uint64_t lives = !thorough ? 1 : wide ? 2 : 6;
     for (std::uint64_t seed = 1; seed <= lives; ++seed) {
       SessionLife life(engine, plain, way.session, seed);
       EXPECT_TRUE(life.run(thorough          ? 6

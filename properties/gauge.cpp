@@ -34,7 +34,7 @@ double largest_error(std::span<const double> a, std::span<const double> b) {
   return row.within ? row.error : std::nan("");
 }
 
-double largest_magnitude(std::span<const double> row) {
+double largest_of(std::span<const double> row) {
   double largest = 0;
   for (double value : row) largest = std::max(largest, std::abs(value));
   return largest;
@@ -93,7 +93,7 @@ bool Gauge::surely_within(const TokenHistory& history, int token, std::span<cons
   const Known& k = known(history);
   const auto true_row = row_of(k.truth, token);
   const double unit = unit_roundoff(dtype_) > 0 ? unit_roundoff(dtype_) : unit_roundoff("float32");
-  const double floor = Yardstick::kFloor * unit * largest_magnitude(true_row);
+  const double floor = Yardstick::kFloor * unit * largest_of(true_row);
   const double plain = largest_error(true_row, row_of(k.plain, token));
   return error <= widening * std::max(floor, plain);
 }

@@ -28,7 +28,7 @@ void only_fields(const json& object, std::initializer_list<const char*> known,
                  const std::string& where) {
   if (!object.is_object()) malformed(where, "an object is needed here");
   for (const auto& [name, value] : object.items()) {
-    if (std::none_of(known.begin(), known.end(), [&](const char* k) { return name == k; }))
+    if (std::find(known.begin(), known.end(), name) == known.end())
       malformed(where, fmt::format("\"{}\" is not a field of the ledger", name));
   }
 }

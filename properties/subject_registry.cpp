@@ -15,13 +15,15 @@
 
 namespace kvconform {
 
-namespace cuda::emulated {
+namespace cuda {
+inline namespace emulated {
 std::unique_ptr<Subject> make_cuda_subject(const std::string& name);
 }
-namespace cuda::gpu {  // where the build has it
+namespace gpu {  // where the build has it
 std::unique_ptr<Subject> make_cuda_subject(const std::string& name);
 int cuda_devices();
-}  // namespace cuda::gpu
+}  // namespace gpu
+}  // namespace cuda
 
 namespace {
 

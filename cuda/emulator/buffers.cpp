@@ -20,7 +20,7 @@ struct Registry {
   std::map<uintptr_t, size_t> allocations;
 };
 Registry& registry() {
-  static Registry r;
+  static Registry& r = *new Registry;  // never destroyed: models kept in statics release later
   return r;
 }
 

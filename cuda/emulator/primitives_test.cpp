@@ -100,7 +100,8 @@ TEST(RaceChecker, reports_two_blocks_that_write_one_word) {
   const dv::DeviceArray<float> out(0, 1, "out");
   const auto reports = reports_of(kernel, dim3(2), 1, out.data());
   ASSERT_FALSE(reports.empty());
-  EXPECT_TRUE(names(reports[0], "out+0") && names(reports[0], "primitives_test.cpp:")) << reports[0];
+  EXPECT_TRUE(names(reports[0], "out+0") && names(reports[0], "primitives_test.cpp:"))
+      << reports[0];
 }
 
 TEST(RaceChecker, reports_shared_memory_nobody_wrote) {

@@ -4,7 +4,9 @@
 // config; weights: another model that computes the same).
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "properties/case.h"
@@ -38,6 +40,23 @@ struct EqualityRule {
   bool (*applies)(const RuleInput&);
   EqualPair (*make)(const RuleInput&);
 };
+
+// Which models a rule applies to.
+inline bool any_model(const RuleInput&) {
+  return true;
+}
+inline bool gemma3n_only(const RuleInput& in) {
+  return in.parsed.family == Family::gemma3n;
+}
+inline bool gemma4_only(const RuleInput& in) {
+  return in.parsed.family == Family::gemma4;
+}
+
+/// Two configs, the weights of each drawn by the recipe.
+inline EqualPair drawn_pair(const RuleInput& in, nlohmann::json left, nlohmann::json right) {
+  return {ModelDraft::drawn(std::move(left), in.recipe),
+          ModelDraft::drawn(std::move(right), in.recipe), 1, std::nullopt};
+}
 
 const std::vector<EqualityRule>& spelling_rules();
 const std::vector<EqualityRule>& weight_rules();

@@ -10,21 +10,6 @@ namespace {
 
 using nlohmann::json;
 
-bool always(const RuleInput&) {
-  return true;
-}
-bool gemma3n(const RuleInput& in) {
-  return in.parsed.family == Family::gemma3n;
-}
-bool gemma4(const RuleInput& in) {
-  return in.parsed.family == Family::gemma4;
-}
-
-EqualPair drawn(const RuleInput& in, json left, json right) {
-  return {ModelDraft::drawn(std::move(left), in.recipe),
-          ModelDraft::drawn(std::move(right), in.recipe), 1, std::nullopt};
-}
-
 std::vector<int> owners(const json& config) {
   std::vector<int> owners;
   for (const LayerPlan& layer : plan_layers(parse_model_config(config))) {
@@ -39,7 +24,7 @@ EqualPair map_of_the_tail(const RuleInput& in) {
   json right = left;
   right["kv_sharing_map"] = owners(left);
   right["num_kv_shared_layers"] = 0;
-  return drawn(in, left, right);
+  return drawn_pair(in, left, right);
 }
 
 EqualPair old_rotary_keys(const RuleInput& in) {
@@ -56,7 +41,7 @@ EqualPair old_rotary_keys(const RuleInput& in) {
   if (full.contains("factor")) {
     right["rope_scaling"] = {{"type", full["rope_type"]}, {"factor", full["factor"]}};
   }
-  return drawn(in, left, right);
+  return drawn_pair(in, left, right);
 }
 
 EqualPair one_width_for_all(const RuleInput& in) {
@@ -65,11 +50,11 @@ EqualPair one_width_for_all(const RuleInput& in) {
   right["intermediate_size"] = in.parsed.intermediate_sizes[0];
   left["intermediate_size"] =
       std::vector<int>(in.parsed.num_layers, in.parsed.intermediate_sizes[0]);
-  return drawn(in, left, right);
+  return drawn_pair(in, left, right);
 }
 
 bool short_gemma3n(const RuleInput& in) {
-  return gemma3n(in) && in.parsed.num_layers <= 10;
+  return gemma3n_only(in) && in.parsed.num_layers <= 10;
 }
 
 EqualPair no_sparsity(const RuleInput& in) {
@@ -77,7 +62,7 @@ EqualPair no_sparsity(const RuleInput& in) {
   left["activation_sparsity_pattern"] = std::vector<double>(in.parsed.num_layers, 0.0);
   json right = left;
   right["activation_sparsity_pattern"] = nullptr;
-  return drawn(in, left, right);
+  return drawn_pair(in, left, right);
 }
 
 EqualPair sizes_layer_by_layer(const RuleInput& in) {
@@ -94,23 +79,23 @@ EqualPair sizes_layer_by_layer(const RuleInput& in) {
   right["per_layer_config"] = layers;
   right.erase("global_head_dim");
   right.erase("num_global_key_value_heads");
-  return drawn(in, in.config, right);
+  return drawn_pair(in, in.config, right);
 }
 
 EqualPair default_layer_types(const RuleInput& in) {
   json left = in.config;
   left.erase("kv_sharing_map");
   left["num_kv_shared_layers"] = 0;
-  const int period = gemma3n(in) ? 5 : 6, layers = in.parsed.num_layers;
+  const int period = gemma3n_only(in) ? 5 : 6, layers = in.parsed.num_layers;
   std::vector<std::string> types;
   for (int i = 0; i < layers; ++i) {
-    const bool full = (i + 1) % period == 0 || (gemma4(in) && i + 1 == layers);
+    const bool full = (i + 1) % period == 0 || (gemma4_only(in) && i + 1 == layers);
     types.push_back(full ? "full_attention" : "sliding_attention");
   }
   left["layer_types"] = types;
   json right = left;
   right.erase("layer_types");
-  return drawn(in, left, right);
+  return drawn_pair(in, left, right);
 }
 
 EqualPair whole_head_rotates(const RuleInput& in) {
@@ -122,7 +107,7 @@ EqualPair whole_head_rotates(const RuleInput& in) {
   json right = left;
   right["rope_parameters"]["full_attention"] = {{"rope_type", "default"},
                                                 {"rope_theta", full["rope_theta"]}};
-  return drawn(in, left, right);
+  return drawn_pair(in, left, right);
 }
 
 EqualPair stretched_by_one(const RuleInput& in) {
@@ -133,7 +118,7 @@ EqualPair stretched_by_one(const RuleInput& in) {
         {"rope_type", "linear"}, {"rope_theta", theta}, {"factor", 1.0}};
     right["rope_parameters"][type] = {{"rope_type", "default"}, {"rope_theta", theta}};
   }
-  return drawn(in, left, right);
+  return drawn_pair(in, left, right);
 }
 
 /// Sliding layers with a window that ends exactly at the first token, against full ones. Both types
@@ -142,7 +127,7 @@ EqualPair window_over_everything(const RuleInput& in) {
   json left = in.config;
   left["rope_parameters"]["full_attention"] = left["rope_parameters"]["sliding_attention"];
   left["sliding_window"] = in.longest + (in.choice % 2 == 0 ? 0 : 9);
-  if (gemma4(in)) {
+  if (gemma4_only(in)) {
     left["global_head_dim"] = left["head_dim"];
     left["attention_k_eq_v"] = false;
     left.erase("num_global_key_value_heads");
@@ -153,7 +138,7 @@ EqualPair window_over_everything(const RuleInput& in) {
   left["num_kv_shared_layers"] = 0;
   json right = left;
   right["layer_types"] = std::vector<std::string>(in.parsed.num_layers, "full_attention");
-  return drawn(in, left, right);
+  return drawn_pair(in, left, right);
 }
 
 /// The deviation is known: the left logits are capped in double precision before they are compared.
@@ -164,7 +149,7 @@ EqualPair cap_that_cannot_bite(const RuleInput& in) {
   left["final_logit_softcapping"] = nullptr;
   json right = left;
   right["final_logit_softcapping"] = cap;
-  EqualPair pair = drawn(in, left, right);
+  EqualPair pair = drawn_pair(in, left, right);
   pair.cap = cap;
   return pair;
 }
@@ -176,18 +161,20 @@ const std::vector<EqualityRule>& spelling_rules() {
   static const std::vector<EqualityRule> rules = {
       {"an explicit map of the owners is the default sharing", true, true, with_maps,
        map_of_the_tail},
-      {"old and new rotary fields say the same", true, true, gemma3n, old_rotary_keys},
-      {"one feed-forward width is a list of equal ones", true, true, gemma3n, one_width_for_all},
+      {"old and new rotary fields say the same", true, true, gemma3n_only, old_rotary_keys},
+      {"one feed-forward width is a list of equal ones", true, true, gemma3n_only,
+       one_width_for_all},
       {"sparsity 0 everywhere is no sparsity pattern", true, true, short_gemma3n, no_sparsity},
-      {"per_layer_config says what global_head_dim says", true, true, gemma4, sizes_layer_by_layer},
-      {"the family's layer types, spelled out, are the default", true, true, always,
+      {"per_layer_config says what global_head_dim says", true, true, gemma4_only,
+       sizes_layer_by_layer},
+      {"the family's layer types, spelled out, are the default", true, true, any_model,
        default_layer_types},
-      {"a proportional rotary embedding of the whole head is the default one", false, true, gemma4,
-       whole_head_rotates},
-      {"a linear rotary embedding stretched by 1 is the default one", false, true, always,
+      {"a proportional rotary embedding of the whole head is the default one", false, true,
+       gemma4_only, whole_head_rotates},
+      {"a linear rotary embedding stretched by 1 is the default one", false, true, any_model,
        stretched_by_one},
-      {"a window as long as the prompt is none", false, true, always, window_over_everything},
-      {"a soft cap that cannot bite is none", false, true, always, cap_that_cannot_bite}};
+      {"a window as long as the prompt is none", false, true, any_model, window_over_everything},
+      {"a soft cap that cannot bite is none", false, true, any_model, cap_that_cannot_bite}};
   return rules;
 }
 

@@ -13,23 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-bool always(const RuleInput&) {
-  return true;
-}
-bool gemma3n(const RuleInput& in) {
-  return in.parsed.family == Family::gemma3n;
-}
-bool gemma4(const RuleInput& in) {
-  return in.parsed.family == Family::gemma4;
-}
-
 EqualPair twins(const RuleInput& in, const json& config) {
   ModelDraft draft = ModelDraft::drawn(config, in.recipe);
   return {draft, draft, 1, std::nullopt};
-}
-
-EqualPair drawn(const RuleInput& in, const json& left, const json& right) {
-  return {ModelDraft::drawn(left, in.recipe), ModelDraft::drawn(right, in.recipe), 1, std::nullopt};
 }
 
 /// Takes over a tensor of the left side where the right one has it too.
@@ -46,7 +32,7 @@ EqualPair untied_copy(const RuleInput& in) {
   left["tie_word_embeddings"] = true;
   json right = left;
   right["tie_word_embeddings"] = false;
-  EqualPair pair = drawn(in, left, right);
+  EqualPair pair = drawn_pair(in, left, right);
   copy(pair, "embed_tokens.weight", "lm_head.weight");
   return pair;
 }
@@ -70,7 +56,7 @@ EqualPair biases_of_zero(const RuleInput& in) {
   left["attention_bias"] = true;
   json right = left;
   right["attention_bias"] = false;
-  EqualPair pair = drawn(in, left, right);
+  EqualPair pair = drawn_pair(in, left, right);
   for_each_layer(in, [&](int i) {
     for (const char* bias : {"self_attn.q_proj.bias", "self_attn.k_proj.bias",
                              "self_attn.v_proj.bias", "self_attn.o_proj.bias"}) {
@@ -81,7 +67,7 @@ EqualPair biases_of_zero(const RuleInput& in) {
 }
 
 bool room_for_smaller_table(const RuleInput& in) {
-  return gemma3n(in) && in.parsed.vocab_size > 4;
+  return gemma3n_only(in) && in.parsed.vocab_size > 4;
 }
 
 /// Rows of the per-layer table past Vp are never read: such ids take row 0.
@@ -100,13 +86,13 @@ EqualPair copies_of_row_zero(const RuleInput& in) {
 }
 
 bool gemma4_with_per_layer_inputs(const RuleInput& in) {
-  return gemma4(in) && in.parsed.hidden_size_per_layer_input > 0;
+  return gemma4_only(in) && in.parsed.hidden_size_per_layer_input > 0;
 }
 
 EqualPair per_layer_inputs_of_zero(const RuleInput& in) {
   json right = in.config;
   right["hidden_size_per_layer_input"] = 0;
-  EqualPair pair = drawn(in, in.config, right);
+  EqualPair pair = drawn_pair(in, in.config, right);
   for_each_layer(
       in, [&](int i) { pair.left.scale(layer_tensor(i, "post_per_layer_input_norm.weight"), 0); });
   return pair;
@@ -176,7 +162,7 @@ EqualPair identical_experts(const RuleInput& in) {
   json left = in.config, right = in.config;
   with_experts(left, 4, 1 + static_cast<int>(in.choice % 3));
   with_experts(right, 1, 1);
-  EqualPair pair = drawn(in, left, right);
+  EqualPair pair = drawn_pair(in, left, right);
   for_each_layer(in, [&](int i) {
     for (const char* name : {"experts.gate_up_proj", "experts.down_proj"}) {
       pair.left.take_rows(layer_tensor(i, name), {0, 0, 0, 0});
@@ -207,7 +193,7 @@ EqualPair values_from_a_copied_projection(const RuleInput& in) {
   left.erase("num_global_key_value_heads");  // it holds only together with attention_k_eq_v
   json right = left;
   right["attention_k_eq_v"] = false;
-  EqualPair pair = drawn(in, left, right);
+  EqualPair pair = drawn_pair(in, left, right);
   for (const LayerPlan& layer : pair.left.plan()) {
     if (!layer.values_from_keys || !layer.owns_keys()) continue;
     copy(pair, layer_tensor(layer.layer, "self_attn.k_proj.weight"),
@@ -285,7 +271,7 @@ json with_a_layer_in_front(const RuleInput& in) {
 
 /// Its post-norms have weight 0, its scalar is 1: what it adds to the stream is 0.
 EqualPair a_layer_that_does_nothing(const RuleInput& in) {
-  EqualPair pair = drawn(in, in.config, with_a_layer_in_front(in));
+  EqualPair pair = drawn_pair(in, in.config, with_a_layer_in_front(in));
   std::vector<std::string> names;
   for (const auto& [name, view] : pair.left.tensors().tensors) names.push_back(name);
   const int layers = in.parsed.num_layers, width = in.parsed.hidden_size_per_layer_input;
@@ -311,31 +297,31 @@ EqualPair a_layer_that_does_nothing(const RuleInput& in) {
 
 const std::vector<EqualityRule>& weight_rules() {
   static const std::vector<EqualityRule> rules = {
-      {"a tied head is an untied copy of the embedding", true, true, always, untied_copy},
-      {"weights stored wider, with the same values, are the same", true, true, always,
+      {"a tied head is an untied copy of the embedding", true, true, any_model, untied_copy},
+      {"weights stored wider, with the same values, are the same", true, true, any_model,
        stored_wider},
-      {"attention biases of zero are none", false, true, always, biases_of_zero},
+      {"attention biases of zero are none", false, true, any_model, biases_of_zero},
       {"a per-layer table whose end repeats row 0 is a smaller table", true, true,
        room_for_smaller_table, copies_of_row_zero},
       {"per-layer inputs whose norm is 0 are none", false, true, gemma4_with_per_layer_inputs,
        per_layer_inputs_of_zero},
-      {"a double width whose second half is unused is a single one", false, true, gemma4,
+      {"a double width whose second half is unused is a single one", false, true, gemma4_only,
        half_of_a_double_width},
       {"key/value heads repeated for each query head are the same heads", false, true,
        grouped_heads, a_copy_for_each_query_head},
-      {"identical experts are one expert", false, true, gemma4, identical_experts},
-      {"an expert's scale of 2 is a doubled down projection", false, true, gemma4,
+      {"identical experts are one expert", false, true, gemma4_only, identical_experts},
+      {"an expert's scale of 2 is a doubled down projection", false, true, gemma4_only,
        scale_in_the_expert},
-      {"values from keys are values from a copied projection", false, true, gemma4,
+      {"values from keys are values from a copied projection", false, true, gemma4_only,
        values_from_a_copied_projection},
-      {"an output scale of 1 is none", false, true, gemma3n, output_scale_of_one},
-      {"a factor moved from the key norm to the query norm changes nothing", false, true, always,
+      {"an output scale of 1 is none", false, true, gemma3n_only, output_scale_of_one},
+      {"a factor moved from the key norm to the query norm changes nothing", false, true, any_model,
        factor_between_query_and_key},
-      {"a factor moved from the down to the up projection changes nothing", false, true, always,
+      {"a factor moved from the down to the up projection changes nothing", false, true, any_model,
        factor_between_up_and_down},
-      {"a doubled head under a doubled soft cap doubles the logits", false, true, always,
+      {"a doubled head under a doubled soft cap doubles the logits", false, true, any_model,
        doubled_head},
-      {"a first layer that adds nothing changes nothing", false, false, gemma4,
+      {"a first layer that adds nothing changes nothing", false, false, gemma4_only,
        a_layer_that_does_nothing}};
   return rules;
 }

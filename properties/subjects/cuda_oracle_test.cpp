@@ -78,6 +78,8 @@ TEST(CudaEngine, AgreesWithTransformersWithinItsBudgetAndFourTimesTheReference) 
     const auto engine = std::make_shared<const cuda::Engine>(checkpoint);
     const Model<Float32> reference(checkpoint);
     Yardstick yardstick(checkpoint, "float32");
+    double own = 0,
+           references = 0;  // largest errors over the prompts: one alone is a draw of noise
     for (int k = 0; k < int(oracle.prompts.size()); ++k) {
       const ExpectedArray& truth = oracle.array(k, "logits_f64");
       const auto paths = every_path(engine, oracle, k);
@@ -87,18 +89,18 @@ TEST(CudaEngine, AgreesWithTransformersWithinItsBudgetAndFourTimesTheReference) 
       EXPECT_LE(used, 1) << oracle.name << ", prompt " << k;
       const double largest = *std::max_element(truth.values.begin(), truth.values.end());
       const double floor = 4 * 0x1p-24 * std::fabs(largest);
-      const double own = largest_difference(paths[0].values, truth.values);
-      const double references =
-          largest_difference(to_logits(reference.score({oracle.prompts[k]})).values, truth.values);
-      times.push_back(own / std::max(references, floor));
-      EXPECT_LE(times.back(), 4) << oracle.name << ", prompt " << k;
+      own = std::max(own, largest_difference(paths[0].values, truth.values));
+      const Logits scored = to_logits(reference.score({oracle.prompts[k]}));
+      references = std::max({references, floor, largest_difference(scored.values, truth.values)});
       most_used = std::max(most_used, used);
-      most_times = std::max(most_times, times.back());
     }
+    times.push_back(own / references);
+    EXPECT_LE(times.back(), 4) << oracle.name;
+    most_times = std::max(most_times, times.back());
   }
   std::sort(times.begin(), times.end());
   std::printf(
-      "%zu prompts: at most %.2f of the budget; %.2f times the reference's error in the "
+      "%zu checkpoints: at most %.2f of the budget; %.2f times the reference's error in the "
       "median, %.2f at most\n",
       times.size(), most_used, times[times.size() / 2], most_times);
 }
