@@ -14,10 +14,12 @@
 #include "properties/case_choice.h"
 #include "properties/comparison.h"
 #include "properties/equivalence.h"
+#include "properties/gauge.h"
 #include "properties/generated_property.h"
 #include "properties/invariants/invariants.h"
 #include "properties/model_draft.h"
 #include "properties/subject_registry.h"
+#include "properties/transcript_comparison.h"
 
 namespace kvconform {
 namespace {
@@ -31,22 +33,28 @@ float magnitude(const Case& test_case, int least, int most) {
   return std::ldexp(1.0F, power);
 }
 
+/// Tens, or thousands for formats with the exponents of float32 (float16 is then asked nothing).
+float large(const Case& test_case) {
+  const bool huge = choice_of(test_case, "huge") % 2 == 0;
+  return huge ? magnitude(test_case, 10, 12) : magnitude(test_case, 4, 6);
+}
+
 void scale_in_layers(ModelDraft& draft, const char* name, float factor) {
   for (int i = 0; i < draft.parsed().num_layers; ++i) draft.scale(layer_tensor(i, name), factor);
 }
 
 void as_drawn(ModelDraft&, const Case&) {}
 
-/// A stream of some hundred: its squares leave float16.
+/// A stream of some hundred or more: its squares leave float16.
 void large_embedding(ModelDraft& draft, const Case& test_case) {
-  draft.scale("embed_tokens.weight", magnitude(test_case, 4, 6));
+  draft.scale("embed_tokens.weight", large(test_case));
   // A tied head would take the factor to the logits, squared.
-  draft.scale("norm.weight", 1 / magnitude(test_case, 4, 6));
+  draft.scale("norm.weight", 1 / large(test_case));
 }
 
 void large_post_norms(ModelDraft& draft, const Case& test_case) {
-  scale_in_layers(draft, "post_attention_layernorm.weight", magnitude(test_case, 4, 6));
-  scale_in_layers(draft, "post_feedforward_layernorm.weight", magnitude(test_case, 4, 6));
+  scale_in_layers(draft, "post_attention_layernorm.weight", large(test_case));
+  scale_in_layers(draft, "post_feedforward_layernorm.weight", large(test_case));
 }
 
 /// Scores of hundreds: their exponentials leave every format unless the largest is taken away.
@@ -122,7 +130,9 @@ class Finite : public GeneratedProperty {
  public:
   const char* name() const override { return "finite"; }
   const char* sentence() const override {
-    return "Finite weights and tokens give finite logits, in every range the number format allows.";
+    return "Finite weights and tokens give finite logits, and still the model's, in every range "
+           "the "
+           "number format allows.";
   }
   const char* source() const override {
     return "transformers #36832, nntrainer #3935, rocMLIR #2371, transformers #47678";
@@ -138,6 +148,7 @@ class Finite : public GeneratedProperty {
       const Transcript seen = run_calls(judgement.subject, model.id(), test_case.calls,
                                         config.vocab_size, wants_traces(judgement));
       std::optional<Verdict> found = first_not_finite(seen, stress);
+      if (!found && own) found = first_lost(test_case, judgement, config, source, seen, stress);
       if (!found) return Verdict{};
       if (stays_inside(test_case, judgement, source, config)) return *found;
       return Verdict{VerdictKind::ill_conditioned,
@@ -195,6 +206,64 @@ class Finite : public GeneratedProperty {
       }
     }
     return std::nullopt;
+  }
+
+  /// Overflow that leaves no trace: a norm divides by infinity, and 0 goes on. Counts where the
+  /// subject agrees with the model before anything is large.
+  static std::optional<Verdict> first_lost(const Case& test_case, Judgement& judgement,
+                                           const ModelConfig& config, const ModelSource& source,
+                                           const Transcript& seen, const Stress& stress) {
+    const std::string& dtype = judgement.subject.info().dtype;
+    const auto longest = longest_histories(test_case.calls, !config.bidirectional_all);
+    Gauge gauge(source, dtype), plain(judgement.model, dtype, &judgement.yardstick);
+    gauge.prepare(longest);
+    plain.prepare(longest);
+    std::optional<Transcript> before;
+    std::optional<Verdict> lost;
+    for_each_position(seen, [&](const At& at) {
+      if (lost) return;
+      const auto row = against_truth(gauge, at, at.record.output.logits, at.index);
+      if (!row || row->within) return;
+      if (!before) {
+        const LoadedModel model(judgement.subject, judgement.model);
+        before =
+            run_calls(judgement.subject, model.id(), test_case.calls, config.vocab_size, false);
+      }
+      const auto old = SamePlace(*before, test_case.calls, !config.bidirectional_all).find(at);
+      if (!old) return;
+      const auto old_row = against_truth(plain, at, old->output->logits, old->position);
+      if (old_row && old_row->within) lost = lost_verdict(at, *row, stress);
+    });
+    return lost;
+  }
+
+  static std::optional<RowComparison> against_truth(Gauge& gauge, const At& at,
+                                                    const Logits& logits, int position) {
+    const std::span<const double> have(logits.row(position),
+                                       static_cast<std::size_t>(logits.vocab));
+    return gauge.compare(at.span.history, at.token, gauge.truth(at.span.history, at.token), have,
+                         1);
+  }
+
+  static Verdict lost_verdict(const At& at, const RowComparison& row, const Stress& stress) {
+    Verdict verdict;
+    verdict.kind = VerdictKind::differs;
+    verdict.budget_used = row.budget_used;
+    Difference place;
+    place.part = "logits";
+    place.call = at.record.call;
+    place.row = at.span.row;
+    place.token = at.token;
+    place.dimension = row.worst;
+    place.budget_used = row.budget_used;
+    verdict.first_difference = place;
+    verdict.message = fmt::format(
+        "where {}: token {} is {:.3g} budgets away from the model, which it agrees with otherwise",
+        stress.description, at.token, row.budget_used);
+    verdict.cause =
+        "a number that overflowed and was divided away: a sum of squares in too small a format "
+        "(nntrainer #3935)";
+    return verdict;
   }
 
   /// The first array of the trace with a number that is not finite, if there is a trace.

@@ -2,9 +2,9 @@
 //
 // Source: sglang #33915 (a soft cap accepted and ignored), mobius #371 (a window left unset),
 // vllm-metal #550; model-spec.md, section 1. Needs: score or cache, whichever the case uses. The
-// case chooses the knob. A subject that agrees with the model before the knob is turned must agree
-// with it afterwards; where it never agreed, that is another property's business, unless nothing
-// moves at all.
+// case chooses two knobs, or one field without effect. A subject that agrees with the model before
+// a knob is turned must agree with it afterwards; where it never agreed, that is another property's
+// business, unless nothing moves at all.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -157,8 +157,11 @@ class KnobSensitivity : public GeneratedProperty {
                        std::nullopt, 0, ""};
       }
       const bool harmless = choice_of(test_case, "kind") % 4 == 0;
-      return harmless ? judge_harmless(test_case, judgement, config)
-                      : judge_knob(test_case, judgement, config);
+      if (harmless) return judge_harmless(test_case, judgement, config);
+      const Verdict first = judge_knob(test_case, judgement, config, "knob");
+      return first.kind == VerdictKind::conforms
+                 ? judge_knob(test_case, judgement, config, "another knob")
+                 : first;
     });
   }
 
@@ -170,14 +173,14 @@ class KnobSensitivity : public GeneratedProperty {
   }
 
  private:
-  static Verdict judge_knob(const Case& test_case, Judgement& judgement,
-                            const ModelConfig& config) {
+  static Verdict judge_knob(const Case& test_case, Judgement& judgement, const ModelConfig& config,
+                            const char* purpose) {
     const json text = json::parse(test_case.model.config_text);
     const KnobInput input{text, config, choice_of(test_case, "value")};
     const bool caches = std::any_of(test_case.calls.begin(), test_case.calls.end(),
                                     [](const Call& c) { return c.kind == Call::Kind::open; });
     const auto& capabilities = judgement.subject.info().capabilities;
-    const Knob* knob = choose_fitting(config_knobs(), test_case, "knob", [&](const Knob& k) {
+    const Knob* knob = choose_fitting(config_knobs(), test_case, purpose, [&](const Knob& k) {
       if (k.score_only && caches) return false;
       if (*k.capability != '\0' && !capabilities.count(k.capability)) return false;
       const auto turned = k.turn(input);
