@@ -193,6 +193,50 @@ TEST(Check, stored_data_that_cannot_be_read_is_the_exit_code_of_the_report_too) 
   }
 }
 
+// A golden folder in which one approved hash is another.
+void change_approved_hash(const fs::path& golden, const std::string& name) {
+  fs::copy(kOracle.parent_path(), golden, fs::copy_options::recursive);
+  const fs::path file = golden / "approved" / (name + ".json");
+  std::string text;
+  std::getline(std::ifstream(file), text, '\0');
+  const std::size_t hash = text.find(R"("sha256": ")") + std::string(R"("sha256": ")").size();
+  text[hash] = text[hash] == '0' ? '1' : '0';
+  std::ofstream(file) << text;
+}
+
+TEST(Check, a_golden_can_be_listed_as_a_known_failure_by_its_name) {
+  const TemporaryFolder folder;
+  change_approved_hash(folder / "golden", "gemma3n-cla");
+  const auto check = [&](const std::string& name, const std::string& report) {
+    const std::string ledger = (folder / "ledger.json").string();
+    std::ofstream(ledger) << R"({"format": "kvconform-known-failures-1", "failures": [
+      {"property": "golden", "subject": "reference", "where": {"case": ")"
+                          << name << R"("}, "reason": "waits", "link": "#9"}]})";
+    return run_shell("KVCONFORM_GOLDEN_DIR=" + (folder / "golden").string() +
+                     " {} check --property golden --known-failures " + ledger + " --report " +
+                     (folder / report).string() + " >/dev/null 2>&1");
+  };
+  EXPECT_EQ(check("gemma3n-cla", "listed"), 0);
+  const json listed = results_of(folder / "listed").at(0);
+  EXPECT_EQ(listed.at("verdict"), "known");
+  EXPECT_EQ(listed.at("counts").at("known"), 1);
+  EXPECT_EQ(listed.at("known_failures").at(0).at("matched"), 1);
+  EXPECT_NE(listed.at("message").get<std::string>().find("waits (#9)"), std::string::npos);
+  EXPECT_EQ(check("gemma3n-yoco", "another"), 1);
+  EXPECT_EQ(results_of(folder / "another").at(0).at("verdict"), "differs");
+}
+
+TEST(Check, an_oracle_case_listed_as_a_known_failure_fails_the_run_once_it_agrees) {
+  const TemporaryFolder folder;
+  const std::string ledger = (folder / "ledger.json").string();
+  std::ofstream(ledger) << R"({"format": "kvconform-known-failures-1", "failures": [
+    {"property": "oracle", "subject": "reference", "reason": "was repaired", "link": "#9"}]})";
+  const Checked checked({"--property", "oracle", "--known-failures", ledger});
+  EXPECT_EQ(checked.outcome.exit_code, 1) << checked.outcome.out;
+  EXPECT_NE(checked.outcome.out.find("was repaired (#9)"), std::string::npos)
+      << checked.outcome.out;
+}
+
 TEST(Check, an_output_that_cannot_be_written_is_the_exit_code_of_the_report_too) {
   const TemporaryFolder folder;
   EXPECT_EQ(run_shell("{} check --cases 2 --property chunking --report " +
