@@ -54,6 +54,7 @@ Action add_bench(CLI::App& app);
 Action add_bench_compare(CLI::App& app);
 Action add_faults(CLI::App& app);
 Action add_report_merge(CLI::App& app);
+Action add_serve(CLI::App& app);
 Action add_doctor(CLI::App& app);
 
 }  // namespace kvconform::cli
