@@ -23,7 +23,7 @@ Results some_results() {
   json benchmarks = json::array();
   const auto add = [&](const std::string& name, double time, const json& counters) {
     json value = {{"name", name}, {"run_name", name}, {"cpu_time", time}, {"time_unit", "ns"}};
-    value.update(counters);
+    if (!counters.is_null()) value.update(counters);
     benchmarks.push_back(value);
   };
   for (int tokens : {16, 64})
