@@ -226,6 +226,28 @@ const char* to_string(GoldenCause cause) {
   return "?";
 }
 
+const char* short_name(GoldenCause cause) {
+  switch (cause) {
+    case GoldenCause::none:
+      return "unknown";
+    case GoldenCause::tokens:
+      return "tokens";
+    case GoldenCause::configuration:
+      return "configuration";
+    case GoldenCause::weights:
+      return "weights";
+    case GoldenCause::formula:
+      return "formula";
+    case GoldenCause::position:
+      return "position";
+    case GoldenCause::rounding:
+      return "rounding";
+    case GoldenCause::approved_wrong:
+      return "corrected";
+  }
+  return "?";
+}
+
 bool same_shapes(const CallLogits& a, const CallLogits& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Logits& x, const Logits& y) {
     return x.positions == y.positions && x.vocab == y.vocab && x.values.size() == y.values.size();

@@ -17,12 +17,13 @@ enum class GoldenCause {
   tokens,         ///< the recipe draws other tokens
   configuration,  ///< the same config.json is understood differently
   weights,        ///< the generator draws other weights, or a stored checkpoint is another
-  position,       ///< a formula that depends on the position: rotary embedding, mask, cache
   formula,        ///< another formula or constant
+  position,       ///< a formula that depends on the position: rotary embedding, mask, cache
   rounding,       ///< the same numbers up to rounding: order of a sum, elementary function
   approved_wrong  ///< the witness sides with what is computed now
 };
-const char* to_string(GoldenCause cause);
+const char* to_string(GoldenCause cause);   ///< for people
+const char* short_name(GoldenCause cause);  ///< a word or two
 
 /// The first place where two results of a recipe part, and how far apart they are in all.
 struct GoldenDifference {
@@ -57,7 +58,8 @@ Explanation explain(const Recipe& recipe, const Checkpoint& checkpoint, const Wa
 
 /// "call 3 (extend of session 0), row 0, position 12".
 std::string in_words(const Recipe& recipe, const LogitsRow& row);
-/// "call 3 (extend of session 0): attention of layer 1 (full_attention, owner 1, rotary base 1e6)".
+/// "call 3 (extend of session 0), layer 1 (full_attention, keys of layer 1, rotary base 1e+06):
+/// attention (norms, …)"; `layer` may be null.
 std::string in_words(const Recipe& recipe, const LayerPlan* layer, const Departure& departure);
 std::string in_words(const Recipe& recipe, const GoldenDifference& difference);
 

@@ -51,8 +51,8 @@ GoldenResult verify(const Recipe& recipe, const Numerics& numerics);
 std::vector<GoldenResult> verify_all(const std::vector<Numerics>& numerics,
                                      const std::string& filter = "");
 
-/// A few lines on all differences together: likely causes, most frequent first. Empty without
-/// differences.
+/// A line for each kind of numerics on all differences together: how many, and the cause that
+/// explains them best. Empty without differences.
 std::string summary_of_causes(const std::vector<GoldenResult>& results);
 
 /// Computes the recipe, and writes approved/NAME.pending.* unless all that an approved file keeps
