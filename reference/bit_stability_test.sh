@@ -16,8 +16,8 @@ mkdir -p "$work"
 # Sources that read text and files and compute nothing are compiled once an architecture; all others by every variant.
 plumbing=() numeric=("$program")
 for source in "$@"; do
-  case $source in
-    */golden/* | */properties/* | */reference/witness*) plumbing+=("$source"); continue ;;
+  case ${source#"$source_folder"/} in
+    golden/* | properties/* | reference/witness*) plumbing+=("$source"); continue ;;
   esac
   case ${source##*/} in
     *config*.cpp | *fields.cpp | *text.cpp | *plan*.cpp | safetensors*.cpp | *file*.cpp | checkpoint*.cpp | *specs.cpp)
