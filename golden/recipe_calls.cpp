@@ -47,13 +47,14 @@ class CallReader {
 
   Kind verb(const json& call) const {
     std::vector<Kind> found;
-    for (const auto& [key, value] : call.items()) {
+    for (const auto& entry : call.items()) {
       const auto known = std::find_if(std::begin(kVerbs), std::end(kVerbs),
-                                      [&](const auto& verb) { return key == verb.second; });
-      if (known != std::end(kVerbs))
+                                      [&](const auto& verb) { return entry.key() == verb.second; });
+      if (known != std::end(kVerbs)) {
         found.push_back(known->first);
-      else if (key != "session")
-        refuse(fmt::format("unknown field {}", key));
+      } else if (entry.key() != "session") {
+        refuse(fmt::format("unknown field {}", entry.key()));
+      }
     }
     if (found.size() != 1) refuse(fmt::format("{} is not one call", call.dump()));
     return found[0];

@@ -1,6 +1,7 @@
-// Verifies all goldens of the reference and prints a line each. A program of its own, since it
-// links nothing but golden, reference and witness: bit_stability_test.sh builds it with every
-// compiler and for other architectures, planted_changes_test.sh with a change in it.
+// Verifies all goldens of the reference and prints a line each. A program of its own, with the
+// model in float32 compiled into this very file and little else linked: bit_stability_test.sh
+// builds it with every compiler and for other architectures, planted_changes_test.sh with a change
+// in it.
 //
 //   verify_reference [FOLDER]       FOLDER: golden/ of a source tree
 //
@@ -10,11 +11,15 @@
 #include <exception>
 
 #include "golden/golden.h"
-#include "properties/subjects/reference_subject.h"
+#include "properties/subjects/reference_subject.hpp"
+#include "reference/model.hpp"
+
+namespace kvconform {
+
+template class Model<Float32>;
+template class ReferenceSubject<Float32>;
 
 namespace {
-
-using namespace kvconform;
 
 int verify_all_of_the_reference() {
   const Numerics reference = {
@@ -32,6 +37,7 @@ int verify_all_of_the_reference() {
 }
 
 }  // namespace
+}  // namespace kvconform
 
 int main(int argc, char** argv) {
   if (argc > 2) {
@@ -40,7 +46,7 @@ int main(int argc, char** argv) {
   }
   if (argc == 2) setenv("KVCONFORM_GOLDEN_DIR", argv[1], 1);
   try {
-    return verify_all_of_the_reference();
+    return kvconform::verify_all_of_the_reference();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "verify_reference: %s\n", error.what());
     return 2;
