@@ -101,14 +101,26 @@ start() {
   "$@" &
 }
 
-# The plumbing of one architecture, by g++ of that architecture; a log for each object.
+# The library whose sources may stand in one file: within it names are unique.
+library_of() {
+  case ${1#"$source_folder"/} in
+    golden/* | properties/*) basename "$(dirname "${1#"$source_folder"/}")" ;;
+    reference/witness*) echo witness ;;
+    *) echo reference ;;
+  esac
+}
+
+# The plumbing of one architecture, by g++ of that architecture: a file and a log for each library.
 start_plumbing() {
-  local folder source
+  local folder source file
   folder=$(plumbing_of "$1")
   rm -rf "$folder" && mkdir -p "$folder"
   set_up_architecture "$1"
   for source in "${plumbing[@]}"; do
-    start compile "$1" -O0 "$folder" "$source" >"$folder/$(basename "$source").log" 2>&1
+    echo "#include \"$source\"" >>"$folder/all_of_$(library_of "$source").cpp"
+  done
+  for file in "$folder"/*.cpp; do
+    start compile "$1" -O0 "$folder" "$file" >"$file.log" 2>&1
   done
 }
 
