@@ -128,7 +128,7 @@ TEST_F(BadInput, folders_that_hold_something_are_not_written_into) {
 
 TEST(BadCall, unknown_words_are_refused_with_what_may_have_been_meant) {
   expect_refused({"chekc"}, "KV4001", "did you mean check?");
-  expect_refused({"bench"}, "KV4001", "the commands are");
+  expect_refused({"no-such-command"}, "KV4001", "the commands are");
   expect_refused({"golden"}, "KV4001", "verify");
   expect_refused({"test"}, "KV4001", "./kvconform test");
   expect_refused({"golden", "verfy"}, "KV4001", "did you mean verify?");
