@@ -267,8 +267,8 @@ class Engine:
     FAMILIES = ["gemma3n_text", "gemma4_text"]
     CAPABILITIES = ["score", "cache", "chunked", "batch", "ragged", "rewind", "fork", "reorder", "save", "cache_report",
                     "trace"]
-    MARGIN = 0         # a wrapped ring is not trimmed at all
-    GRANULARITY = 256  # KVCache.step
+    MARGIN = 0  # a wrapped ring is not trimmed at all
+    GRANULARITY = 512  # a cache grows by KVCache.step = 256 from wherever it is
     dtype = DTYPE
 
     def version(self):
