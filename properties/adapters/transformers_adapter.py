@@ -59,7 +59,8 @@ class TorchModel(Model):
         try:  # what it refuses, it refuses loudly and before anything is computed
             self.config = config_class(**config)
             self.network = model_class.from_pretrained(
-                None, config=self.config, state_dict=tensors, dtype=getattr(torch, DTYPE), attn_implementation=ATTENTION)
+                None, config=self.config, state_dict=tensors, dtype=getattr(torch, DTYPE), attn_implementation=ATTENTION,
+                experts_implementation="eager")  # the others ask for sizes that are multiples of 16 bytes
             self.owners = owners_of(self.config)
         except Exception as error:
             refuse("unsupported", f"transformers cannot load this: {type(error).__name__}: {str(error)[:300]}")

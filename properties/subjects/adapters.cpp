@@ -32,7 +32,12 @@ const std::vector<Known>& known_adapters() {
        // Compiled, each of its small fused functions starts a C++ compiler when first used.
        "MLX_DISABLE_COMPILE=1",
        "mlx-lm 0.32.2 on the CPU, or the checkout that KVCONFORM_MLX_LM names",
-       {{"float32", "bfloat16", "float16"}}}};
+       {{"float32", "bfloat16", "float16"}}},
+      {"transformers",
+       "transformers_adapter.py",
+       "OMP_NUM_THREADS=1",
+       "Hugging Face transformers 5.24.0 on the CPU",
+       {{"eager", "sdpa"}, {"dynamic", "recording", "static"}, {"float32", "bfloat16"}}}};
   return all;
 }
 
