@@ -168,9 +168,11 @@ TEST(BadCall, an_output_never_replaces_a_device_or_what_is_read) {
   expect_refused({"check", "--report", ""}, "KV4003", "--report");
 }
 
-TEST(BadCall, what_this_version_does_not_have_is_refused_and_never_ignored) {
-  for (const char* subject : {"plugin:x.so", "transformers", "mlx-lm"})
-    expect_refused({"check", "--subject", subject}, "KV4006", "not available in this version");
+TEST(BadCall, plugins_and_variants_that_do_not_exist_are_refused_before_anything_runs) {
+  for (const char* subject : {"plugin:", "plugin:/no/such/engine.so", "plugin:/"})
+    expect_refused({"check", "--subject", subject}, "KV2140", subject);
+  for (const char* subject : {"mlx-lm:float8", "mlx-lm:", "mlx-lm:float32,float32"})
+    expect_refused({"check", "--subject", subject}, "KV2131", "has no variant");
 }
 
 TEST(BadCall, a_list_does_not_hide_wrong_names_beside_it) {

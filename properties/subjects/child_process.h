@@ -33,6 +33,9 @@ class ChildTimeout : public ChildFailure {
   using ChildFailure::ChildFailure;
 };
 
+/// A word of a command for /bin/sh, whatever characters it has.
+std::string quoted_for_shell(const std::string& word);
+
 /// A file descriptor with an owner.
 class Descriptor {
  public:
