@@ -36,6 +36,24 @@ int badness(VerdictKind kind) {
   return 8;
 }
 
+/// The last guard: properties guard what they ask of a subject themselves (equivalence.h), but one
+/// request forgotten there must cost a case and not the run.
+Verdict judge_whatever_happens(const Property& property, const Case& test_case,
+                               Judgement& judgement) {
+  try {
+    return property.judge(test_case, judgement);
+  } catch (const SubjectUnusable&) {
+    throw;  // ends the subject's run, not only this case
+  } catch (const SubjectBroken& e) {
+    return {VerdictKind::broken, e.what(), std::nullopt, 0, ""};
+  } catch (const SubjectRefusal& e) {
+    if (e.kind == SubjectRefusal::Kind::unsupported)
+      return {VerdictKind::refused, e.what(), std::nullopt, 0, ""};
+    const std::string message = std::string("refused a valid request: ") + e.what();
+    return {VerdictKind::differs, message, std::nullopt, 0, ""};
+  }
+}
+
 }  // namespace
 
 CaseJudge::CaseJudge(const std::string& subject, const std::string& against,
@@ -57,7 +75,7 @@ Verdict CaseJudge::judge(const Property& property, const Case& test_case, bool t
     return *another_;
   };
   Judgement judgement{*source, *subject_, against_, yardstick, traces, another};
-  return property.judge(test_case, judgement);
+  return judge_whatever_happens(property, test_case, judgement);
 }
 
 Verdict unusable_verdict(const SubjectUnusable& e) {

@@ -15,6 +15,7 @@
 #include "properties/equivalence.h"
 #include "properties/generated_property.h"
 #include "properties/invariants/invariants.h"
+#include "properties/localisation.h"
 #include "properties/subject_registry.h"
 #include "properties/yardstick.h"
 
@@ -168,7 +169,7 @@ class WindowReach : public GeneratedProperty {
         same, query);
     // Others may round the untouched rows in another way as well.
     if (wants_traces(judgement) && judgement.subject.info().bit_stable)
-      locate(verdict, model, tokens, other, query, config.hidden_size);
+      look_closer([&] { locate(verdict, model, tokens, other, query, config.hidden_size); });
     verdict.cause =
         "the window is too wide somewhere: W counts the query's own token (transformers "
         "#29623), or a path ignores it";

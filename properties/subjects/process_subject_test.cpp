@@ -17,6 +17,7 @@
 
 #include "properties/case_judge.h"
 #include "properties/history.h"
+#include "properties/replay.h"
 #include "properties/requirements.h"
 #include "properties/runner.h"
 #include "properties/shrinking.h"
@@ -227,6 +228,35 @@ TEST_F(Processes, ARunGoesOnAfterEachCrash) {
   EXPECT_EQ(counts[VerdictKind::conforms], 6);
   EXPECT_THAT(result.message, HasSubstr("was ended by signal 6 (SIGABRT)"));
   EXPECT_EQ(exit_code(summary), 4);
+}
+
+/// A case that scores only; what explains its failure opens sessions, and that kills the process.
+TEST_F(Processes, ABreakdownWhileAFailureIsExplainedLeavesTheFailureStanding) {
+  const std::string wrong = "fault:scores-scaled";
+  RunOptions options = run_of(server("exit-on-open-after-score", wrong), 8);
+  options.subjects.push_back("reference");
+  options.properties = {"agreement", "rotary-convention"};
+  const RunSummary summary = run_properties(options);
+  ASSERT_EQ(summary.results.size(), 4u);  // the run went on, also with the other subject
+  VerdictCounts counts = summary.results[0].counts;
+  EXPECT_GT(counts[VerdictKind::differs], 0);
+  EXPECT_GT(counts[VerdictKind::broken], 0);
+  EXPECT_EQ(summary.results[0].cases, 8);
+  EXPECT_EQ(summary.results[2].verdict, VerdictKind::conforms);
+  EXPECT_EQ(exit_code(summary), 4);
+}
+
+TEST_F(Processes, AScoredFailureKeepsItsVerdictWhenTheProbeForItsCauseBreaks) {
+  for (int i = 0;; ++i) {
+    ASSERT_LT(i, 100) << "no case that scores";
+    Case test_case = find_property("agreement").generate(5, i, CaseSize::smoke);
+    if (test_case.calls[0].kind != Call::Kind::score) continue;
+    test_case.subject =
+        "process:" + server("exit-on-open-after-score", "fault:scores-scaled");
+    const PropertyResult result = replay_case(test_case, {});
+    EXPECT_EQ(result.verdict, VerdictKind::differs) << result.message;
+    break;
+  }
 }
 
 TEST_F(Processes, ACaseThatBreaksTheSubjectIsKeptAndBreaksItAgain) {

@@ -106,6 +106,11 @@ const std::map<std::string, Manner>& manners() {
          for (int i = 0; i < 20000; ++i) std::cerr << "noise of the engine, line " << i << "\n";
          if (at.computes()) _exit(9);
        }},
+      {"exit-on-open-after-score",
+       [scored = false](const Moment& at) mutable {
+         scored |= at.request == "score";
+         if (scored && at.request == "open") _exit(9);
+       }},
       {"nan", [](const Moment& at) { fill_with_nan(at.reply.payload); }},
       {"error-failed",
        [](const Moment& at) {
