@@ -11,6 +11,10 @@
 namespace kvconform {
 namespace {
 
+/// For words after the last reply of a case. They mostly come together with it; the next request
+/// finds those that come later.
+constexpr std::chrono::milliseconds kPatienceInRuns{1}, kPatienceInStudies{50};
+
 int badness(VerdictKind kind) {
   switch (kind) {
     case VerdictKind::conforms:
@@ -75,7 +79,25 @@ Verdict CaseJudge::judge(const Property& property, const Case& test_case, bool t
     return *another_;
   };
   Judgement judgement{*source, *subject_, against_, yardstick, traces, another};
-  return judge_whatever_happens(property, test_case, judgement);
+  Verdict verdict = judge_whatever_happens(property, test_case, judgement);
+  end_case(traces ? kPatienceInStudies : kPatienceInRuns, verdict);
+  return verdict;
+}
+
+void CaseJudge::end_case(std::chrono::milliseconds patience, Verdict& verdict) {
+  try {
+    subject_->end_case(patience);
+    if (against_.used()) against_.end_case(std::chrono::milliseconds(0));
+    if (another_) another_->end_case(std::chrono::milliseconds(0));
+  } catch (const SubjectBroken& e) {
+    if (verdict.kind == VerdictKind::broken) return;  // the first one is the one to tell
+    if (is_failure(verdict.kind))
+      verdict.message = fmt::format("{}; besides, it {}: {}", e.what(), to_string(verdict.kind),
+                                    verdict.message);
+    else
+      verdict.message = e.what();
+    verdict.kind = VerdictKind::broken;
+  }
 }
 
 Verdict unusable_verdict(const SubjectUnusable& e) {

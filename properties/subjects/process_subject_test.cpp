@@ -189,7 +189,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadManner{"hang", "gave no complete answer in time when asked for extend (limit 1.5 s)"},
         BadManner{"hang-ignoring-sigterm", "gave no complete answer in time"},
-        BadManner{"half-a-message", "gave no complete answer in time"},
+        BadManner{"half-a-message",
+                  "(limit 1.5 s); 9 bytes without a line end had arrived: \"{\"ok\": tr\""},
         BadManner{"half-a-payload", "exited with status 7 in the middle of a message"},
         BadManner{"payload-too-large", "announces a payload of 99999999 bytes, expected "},
         BadManner{"payload-too-small", "announces a payload of "},
@@ -279,6 +280,25 @@ TEST_F(Processes, UnsupportedIsRefusedAndInvalidForValidInputDiffers) {
             VerdictKind::refused);
   EXPECT_EQ(run_properties(run_of(server("error-invalid"), 3)).results.at(0).verdict,
             VerdictKind::differs);
+}
+
+class EachLateWord : public Processes, public testing::WithParamInterface<const char*> {};
+
+TEST_P(EachLateWord, BreaksItsCase) {
+  const RunSummary summary = run_properties(run_of(server(GetParam()), 4));
+  const PropertyResult& result = summary.results.at(0);
+  EXPECT_EQ(result.counts, (VerdictCounts{{VerdictKind::broken, 4}}));
+  EXPECT_THAT(result.message, HasSubstr("had written more than its last reply, "));
+  EXPECT_THAT(result.message, HasSubstr(": \"{\"ok\":true}"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Processes, EachLateWord,
+                         testing::Values("unload-answered-twice", "refuses-twice",
+                                         "score-answered-twice"));
+
+TEST_F(Processes, WordsLongAfterTheLastReplyBreakTheLastCase) {
+  const RunSummary summary = run_properties(run_of(server("late-line-after-unload"), 1));
+  EXPECT_EQ(summary.results.at(0).verdict, VerdictKind::broken);
 }
 
 struct Hopeless {
