@@ -327,7 +327,7 @@ class Run {
       move_one(result.kept, kept.verdict.kind, VerdictKind::flaky);
     if (is_worse(failure.verdict.kind, result.verdict)) result.verdict = failure.verdict.kind;
     result.failure = Failure{failure.smallest, failure.verdict, {}, test_case.index, true};
-    save_failure(subject, "kept-" + kept.kept->file.stem().string(), result);
+    save_failure(subject, kept_name(kept.kept->file), result);
     result.message += fmt::format(" (a case kept from earlier, {})", kept.kept->file.string());
   }
 
@@ -358,12 +358,7 @@ class Run {
   /// removes it; whoever prints the failures names it.
   std::filesystem::path failure_file(const std::string& property, const std::string& subject,
                                      const std::string& which) {
-    std::string name = subject;
-    for (char& c : name) {
-      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.') c = '-';
-    }
-    if (name.size() > 60) name.resize(60);
-    const std::string file = fmt::format("{}-{}-{}.json", property, name, which);
+    const std::string file = failure_file_name(property, subject, which);
     if (!options_.report.empty()) {
       std::filesystem::create_directories(options_.report / "failures");
       return options_.report / "failures" / file;
