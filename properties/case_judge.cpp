@@ -92,8 +92,8 @@ void CaseJudge::end_case(std::chrono::milliseconds patience, Verdict& verdict) {
   } catch (const SubjectBroken& e) {
     if (verdict.kind == VerdictKind::broken) return;  // the first one is the one to tell
     if (is_failure(verdict.kind))
-      verdict.message = fmt::format("{}; besides, it {}: {}", e.what(), to_string(verdict.kind),
-                                    verdict.message);
+      verdict.message =
+          fmt::format("{}; besides, it {}: {}", e.what(), to_string(verdict.kind), verdict.message);
     else
       verdict.message = e.what();
     verdict.kind = VerdictKind::broken;

@@ -31,7 +31,7 @@ class ChildFailure : public std::runtime_error {
 class ChildTimeout : public ChildFailure {
  public:
   using ChildFailure::ChildFailure;
-  std::string arrived;  ///< of the answer until then: a line without its end
+  std::string arrived;                       ///< of the answer until then: a line without its end
   std::size_t payload = 0, payload_due = 0;  ///< bytes of it, where it was the payload that lacked
 };
 

@@ -77,9 +77,9 @@ class ProcessSubject : public Subject {
   std::string command_;
   SubjectOptions options_;
   SubjectInfo info_;
-  bool known_ = false;    ///< info_ is the first answer to hello
+  bool known_ = false;           ///< info_ is the first answer to hello
   std::string broke_at_unload_;  ///< told at the end of the case: destructors unload
-  std::string unusable_;  ///< why no process will be started any more
+  std::string unusable_;         ///< why no process will be started any more
   std::unique_ptr<ChildProcess> child_;
   ChildProcess::Clock::time_point deadline_;
   int life_ = 0;

@@ -243,6 +243,11 @@ TEST_F(Processes, ABreakdownWhileAFailureIsExplainedLeavesTheFailureStanding) {
   EXPECT_GT(counts[VerdictKind::differs], 0);
   EXPECT_GT(counts[VerdictKind::broken], 0);
   EXPECT_EQ(summary.results[0].cases, 8);
+  ASSERT_TRUE(summary.results[0].failure && summary.results[0].besides);
+  EXPECT_EQ(summary.results[0].failure->verdict.kind, VerdictKind::broken);
+  EXPECT_THAT(summary.results[0].message, HasSubstr("exited with status 9 when asked for open"));
+  EXPECT_EQ(summary.results[0].besides->verdict, VerdictKind::differs);
+  EXPECT_TRUE(fs::exists(summary.results[0].besides->file));
   EXPECT_EQ(summary.results[2].verdict, VerdictKind::conforms);
   EXPECT_EQ(exit_code(summary), 4);
 }
@@ -252,8 +257,7 @@ TEST_F(Processes, AScoredFailureKeepsItsVerdictWhenTheProbeForItsCauseBreaks) {
     ASSERT_LT(i, 100) << "no case that scores";
     Case test_case = find_property("agreement").generate(5, i, CaseSize::smoke);
     if (test_case.calls[0].kind != Call::Kind::score) continue;
-    test_case.subject =
-        "process:" + server("exit-on-open-after-score", "fault:scores-scaled");
+    test_case.subject = "process:" + server("exit-on-open-after-score", "fault:scores-scaled");
     const PropertyResult result = replay_case(test_case, {});
     EXPECT_EQ(result.verdict, VerdictKind::differs) << result.message;
     break;
@@ -276,8 +280,12 @@ TEST_F(Processes, NanIsADifferenceAndNoBreakdown) {
 }
 
 TEST_F(Processes, UnsupportedIsRefusedAndInvalidForValidInputDiffers) {
-  EXPECT_EQ(run_properties(run_of(server("error-unsupported"), 3)).results.at(0).verdict,
-            VerdictKind::refused);
+  const RunSummary refused = run_properties(run_of(server("error-unsupported"), 3));
+  EXPECT_EQ(refused.results.at(0).verdict, VerdictKind::refused);
+  ASSERT_EQ(refused.results.at(0).reasons.size(), 1u);
+  EXPECT_EQ(refused.results.at(0).reasons[0].text, "on purpose");
+  EXPECT_EQ(refused.results.at(0).reasons[0].cases, 3);
+  EXPECT_EQ(exit_code(refused), 3);
   EXPECT_EQ(run_properties(run_of(server("error-invalid"), 3)).results.at(0).verdict,
             VerdictKind::differs);
 }
