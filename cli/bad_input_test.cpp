@@ -1,6 +1,7 @@
 // Wrong calls and wrong input end with exit code 2 and an error that names the id, the problem and
 // the remedy. The table is the test: add a line for each way of being wrong.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
@@ -90,6 +91,17 @@ TEST_F(BadInput, a_config_that_breaks_a_rule_is_refused_by_the_name_of_the_field
     expect_score_refused("KV1", wrong.says);
     expect_refused({"plan", folder_.path().string()}, "KV1", wrong.says);
   }
+}
+
+TEST_F(BadInput, a_config_that_is_a_pipe_is_refused_at_once) {
+  fs::remove(folder_ / "config.json");
+  ASSERT_EQ(mkfifo((folder_ / "config.json").c_str(), 0600), 0);
+  expect_refused({"plan", folder_.path().string()}, "KV1302", "config.json");
+}
+
+TEST_F(BadInput, a_number_that_is_too_large_is_refused_with_the_largest_there_is) {
+  for (const char* option : {"--seed", "--cases"})
+    expect_refused({"check", option, "99999999999999999999999"}, "KV4003", "at most ");
 }
 
 TEST_F(BadInput, a_config_that_is_no_json_is_refused) {
