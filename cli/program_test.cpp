@@ -184,11 +184,6 @@ TEST(ModelCreate, any_field_of_the_config_can_be_set_in_two_ways) {
   EXPECT_EQ(config.at("num_kv_shared_layers"), 1);
 }
 
-TEST(Golden, list_names_goldens_and_verify_accepts_what_is_approved) {
-  EXPECT_NE(succeed({"golden", "list"}).out, "");
-  succeed({"golden", "verify"});
-}
-
 TEST(Faults, each_fault_is_listed_and_a_matrix_is_written_for_people_and_for_programs) {
   EXPECT_NE(line_with(succeed({"faults", "--list"}).out, "own-keys-without-cache"), "");
   const TemporaryFolder folder;
@@ -218,6 +213,9 @@ TEST(Faults, a_fault_that_nobody_catches_is_exit_code_1) {
 
 TEST(Output, a_full_disk_is_exit_code_5_and_a_reader_that_went_away_is_none) {
   EXPECT_EQ(run_shell("{} doctor >/dev/full 2>/dev/null"), 5);
+  EXPECT_EQ(run_shell("test $({} check --property chunking --cases 1 2>&1 >/dev/full | grep -c "
+                      "KV4091) = 1"),
+            0);
   EXPECT_EQ(run_shell("bash -c 'set -o pipefail; {} check --list | true'"), 0);
 }
 

@@ -185,6 +185,7 @@ TEST(Minimum, ASubjectMustMeetEachHardClassItCanMeet) {
   EXPECT_EQ(required_among(0), 0);
   EXPECT_EQ(required_among(1), 1);
   EXPECT_EQ(required_among(4000), 10);
+  EXPECT_EQ(required_among(40000), 12);
 }
 
 TEST(Merge, TheMinimumIsJudgedOverAllShards) {
