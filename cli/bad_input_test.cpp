@@ -1,6 +1,7 @@
 // Wrong calls and wrong input end with exit code 2 and an error that names the id, the problem and
 // the remedy. The table is the test: add a line for each way of being wrong.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
@@ -92,6 +93,17 @@ TEST_F(BadInput, a_config_that_breaks_a_rule_is_refused_by_the_name_of_the_field
   }
 }
 
+TEST_F(BadInput, a_config_that_is_a_pipe_is_refused_at_once) {
+  fs::remove(folder_ / "config.json");
+  ASSERT_EQ(mkfifo((folder_ / "config.json").c_str(), 0600), 0);
+  expect_refused({"plan", folder_.path().string()}, "KV1302", "config.json");
+}
+
+TEST_F(BadInput, a_number_that_is_too_large_is_refused_with_the_largest_there_is) {
+  for (const char* option : {"--seed", "--cases"})
+    expect_refused({"check", option, "99999999999999999999999"}, "KV4003", "at most ");
+}
+
 TEST_F(BadInput, a_config_that_is_no_json_is_refused) {
   write(folder_ / "config.json", "{\"model_type\": ");
   expect_score_refused("KV1", "config.json");
@@ -168,9 +180,11 @@ TEST(BadCall, an_output_never_replaces_a_device_or_what_is_read) {
   expect_refused({"check", "--report", ""}, "KV4003", "--report");
 }
 
-TEST(BadCall, what_this_version_does_not_have_is_refused_and_never_ignored) {
-  for (const char* subject : {"plugin:x.so", "transformers", "mlx-lm"})
-    expect_refused({"check", "--subject", subject}, "KV4006", "not available in this version");
+TEST(BadCall, plugins_and_variants_that_do_not_exist_are_refused_before_anything_runs) {
+  for (const char* subject : {"plugin:", "plugin:/no/such/engine.so", "plugin:/"})
+    expect_refused({"check", "--subject", subject}, "KV2140", subject);
+  for (const char* subject : {"mlx-lm:float8", "mlx-lm:", "mlx-lm:float32,float32"})
+    expect_refused({"check", "--subject", subject}, "KV2131", "has no variant");
 }
 
 TEST(BadCall, a_list_does_not_hide_wrong_names_beside_it) {

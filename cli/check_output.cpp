@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 
 #include "cli/output.h"
@@ -17,6 +18,7 @@
 #include "properties/books.h"
 #include "properties/case_judge.h"
 #include "properties/property.h"
+#include "properties/reports/plain_text.h"
 #include "properties/reports/report.h"
 
 namespace kvconform::cli {
@@ -43,15 +45,17 @@ Widths widths_of(const RunSummary& summary) {
 std::string budget_text(const PropertyResult& result) {
   if (result.budget_used == 0) return "-";
   if (!std::isfinite(result.budget_used)) return "bits";  // bit equality was asked for, and failed
+  if (result.budget_used > 1e6) return "> 1e6 x";
+  if (result.budget_used > 10) return fmt::format("{:.3g} x", result.budget_used);
   return fmt::format("{:.0f}%", 100 * result.budget_used);
 }
 
 std::string row(const PropertyResult& result, const Widths& widths) {
   const std::string verdict = fmt::format("{:<16}", to_string(result.verdict));
-  return fmt::format("{:<{}}  {:<{}}  {}  {:>7}  {:>7}  {:>8}\n", result.property, widths.property,
-                     result.subject, widths.subject,
+  return fmt::format("{:<{}}  {:<{}}  {}  {:>7}  {:>8}  {:>8}  {:>8}\n", result.property,
+                     widths.property, result.subject, widths.subject,
                      coloured(verdict, colour_of(result.verdict), Stream::out), result.cases,
-                     budget_text(result), duration(result.seconds));
+                     compared_of(result.counts), budget_text(result), duration(result.seconds));
 }
 
 // The workflow commands of GitHub Actions end at a line's end.
@@ -72,6 +76,30 @@ std::string annotation(const std::string& text) {
 
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
+}
+
+// Properties about one subject that ask the truth as well: whether it moves, or what it gives on a
+// model that the property made.
+bool asks_the_truth(const std::string& property) {
+  static const std::set<std::string> names = {
+      "dead-tensors",      "finite",   "global-reach", "knob-sensitivity",
+      "rotary-convention", "topology", "window-reach"};
+  return names.count(property) > 0;
+}
+
+std::string held_against_what(const PropertyResult& result) {
+  if (result.against_used) return result.against;
+  return asks_the_truth(result.property) ? "the subject itself and the double reference"
+                                         : "the subject itself";
+}
+
+// What only some of a property's cases need.
+std::string needs_text(const Property& property) {
+  const std::string needs = property.needs().empty() ? "nothing" : listed(property.needs());
+  const std::string name = property.name();
+  if (name == "fork-and-reorder") return needs + "; a case fork or reorder, whichever it uses";
+  if (name == "far-positions") return needs + "; nearly all cases start";
+  return needs;
 }
 
 bool nothing_compared(const RunSummary& summary) {
@@ -102,13 +130,16 @@ std::string outcome(const RunSummary& summary, int exit_code) {
 
 std::string summary_table(const RunSummary& summary) {
   const Widths widths = widths_of(summary);
-  std::string table =
-      fmt::format("{:<{}}  {:<{}}  {:<16}  {:>7}  {:>7}  {:>8}\n", "property", widths.property,
-                  "subject", widths.subject, "verdict", "cases", "budget", "time");
+  std::string table = fmt::format("{:<{}}  {:<{}}  {:<16}  {:>7}  {:>8}  {:>8}  {:>8}\n",
+                                  "property", widths.property, "subject", widths.subject, "verdict",
+                                  "cases", "compared", "budget", "time");
   for (const PropertyResult& result : summary.results) {
     table += row(result, widths);
-    if (!is_failure(result.verdict) && result.verdict != VerdictKind::conforms &&
-        !result.message.empty())
+    const std::string reasons = reasons_text(result);
+    if (!reasons.empty())
+      table += fmt::format("  {}\n", first_line(plain_text(reasons)));
+    else if (!is_failure(result.verdict) && result.verdict != VerdictKind::conforms &&
+             !result.message.empty())
       table += fmt::format("  {}\n", first_line(result.message));
   }
   return table;
@@ -118,7 +149,7 @@ std::string held_against(const RunSummary& summary) {
   std::map<std::string, std::vector<std::string>> properties;  // by what they were held against
   for (const PropertyResult& result : summary.results) {
     if (!was_compared(result.verdict)) continue;
-    auto& names = properties[result.against_used ? result.against : "the subject itself"];
+    auto& names = properties[held_against_what(result)];
     if (std::find(names.begin(), names.end(), result.property) == names.end())
       names.push_back(result.property);
   }
@@ -152,8 +183,8 @@ std::string last_line(const RunSummary& summary, int exit_code) {
   const double minutes = summary.seconds / 60;
   const double rate = minutes > 0 ? static_cast<double>(summary.cases) / minutes : 0;
   const Colour colour = exit_code == 0 ? Colour::green : Colour::red;
-  return fmt::format("{} cases in {}, {:.0f} cases a minute: {}\n", summary.cases,
-                     duration(summary.seconds), rate,
+  return fmt::format("{} cases, {} compared, in {}, {:.0f} cases a minute: {}\n", summary.cases,
+                     compared_of(summary.counts), duration(summary.seconds), rate,
                      coloured(outcome(summary, exit_code), colour, Stream::out));
 }
 
@@ -161,7 +192,7 @@ std::string property_list() {
   std::string text;
   for (const auto& property : all_properties())
     text += fmt::format("{}\n  {}\n  needs: {}\n", property->name(), property->sentence(),
-                        property->needs().empty() ? "nothing" : listed(property->needs()));
+                        needs_text(*property));
   for (const StoredCheck& check : stored_checks())
     text += fmt::format("{}\n  {}\n  needs: the subject reference\n", check.name, check.sentence);
   return text;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <thread>
 
@@ -18,7 +19,12 @@ std::atomic<bool> stop_requested{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler must not wait for a lock");
 
 void request_stop(int) {
-  stop_requested = true;
+  constexpr char kSaid[] =
+      "\nkvconform: interrupted; finishing the case under way (once more: ends at once)\n";
+  const int before = errno;
+  if (!stop_requested.exchange(true) && write(STDERR_FILENO, kSaid, sizeof kSaid - 1) < 0)
+    errno = before;  // nobody is there to be told
+  errno = before;
 }
 
 bool is_ignored(int signal) {

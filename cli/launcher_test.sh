@@ -34,7 +34,7 @@ fake cmake <<E2
 case "\$*" in *--build*)
   [ -e $scratch/slow ] && sleep 1
   [ -e $scratch/broken ] && { echo 'error: no such thing'; exit 1; }
-  printf '#!/usr/bin/env bash\necho "program in \$PWD: \$*"; exit 4\n' >$scratch/tree/build/kvconform
+  printf '#!/usr/bin/env bash\necho "program in \$PWD: \$*"; echo "called as \$KVCONFORM_CALLED_AS"; exit 4\n' >$scratch/tree/build/kvconform
   chmod +x $scratch/tree/build/kvconform ;;
 esac
 E2
@@ -53,6 +53,8 @@ reset() { : >calls; }
 reset
 cd elsewhere || exit 1
 expect 'the program gets its words and its exit code comes back' exit_code_is 4 "$kv" check 'two words'
+expect 'the program knows how it was called' grep -qF "called as $kv" "$scratch/out"
+expect 'a number of jobs that is none is a wrong call' env KVCONFORM_JOBS=abc bash -c "'$kv' check 2>err; [ \$? = 2 ] && grep -q 'KVCONFORM_JOBS is .abc' err"
 expect 'the program runs where the caller stands' grep -q "program in $scratch/elsewhere: check two words" "$scratch/out"
 cd ..
 expect 'lists are fetched before packages' called 'apt-get update'

@@ -24,9 +24,9 @@ CLI::Validator whole_number(std::uint64_t low, std::uint64_t high) {
         const bool leading_zero = text.size() > 1 && text[0] == '0';
         if (error == std::errc() && stop == end && !leading_zero && value >= low && value <= high)
           return "";
-        const bool limited = high < std::numeric_limits<std::int64_t>::max();
-        return fmt::format("\"{}\" is not a whole number in decimal digits of at least {}{}", text,
-                           low, limited ? fmt::format(" and at most {}", high) : "");
+        return fmt::format(
+            "\"{}\" is not a whole number in decimal digits of at least {} and at most {}", text,
+            low, high);
       },
       "");
 }

@@ -53,7 +53,9 @@ void write_error(std::string_view text) {
 void finish_output() {
   errno = 0;
   if (std::fflush(stdout) != 0) note_failure();
-  if (output_failure() == 0 || output_failure() == EPIPE) return;
+  static bool told = false;  // whoever asks again has been told already
+  if (output_failure() == 0 || output_failure() == EPIPE || told) return;
+  told = true;
   throw HarnessError(
       "KV4091",
       fmt::format("standard output cannot be written: {}", std::strerror(output_failure())),

@@ -11,6 +11,7 @@
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "reference/error.h"
 #include "reference/layer_plan.h"
 #include "reference/model_config.h"
 #include "reference/plan_report.h"
@@ -26,7 +27,13 @@ struct Options {
 ExitCode plan(const Options& options) {
   end_on_interrupt();
   std::filesystem::path file = options.path;
-  if (std::filesystem::is_directory(file)) file /= "config.json";
+  if (std::filesystem::is_directory(file)) {
+    file /= "config.json";
+    std::error_code unknown;  // a pipe named by itself may be meant; one in a checkpoint never is
+    if (std::filesystem::exists(file, unknown) && !std::filesystem::is_regular_file(file, unknown))
+      throw Error("KV1302", file.string() + " is not a regular file",
+                  "give a checkpoint folder in Hugging Face layout, with its config.json");
+  }
   const ModelConfig config = parse_model_config(parse_config_text(read_text(file), file.string()));
   const std::vector<LayerPlan> layers = plan_layers(config);
   if (options.json)

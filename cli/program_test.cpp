@@ -213,6 +213,9 @@ TEST(Faults, a_fault_that_nobody_catches_is_exit_code_1) {
 
 TEST(Output, a_full_disk_is_exit_code_5_and_a_reader_that_went_away_is_none) {
   EXPECT_EQ(run_shell("{} doctor >/dev/full 2>/dev/null"), 5);
+  EXPECT_EQ(run_shell("test $({} check --property chunking --cases 1 2>&1 >/dev/full | grep -c "
+                      "KV4091) = 1"),
+            0);
   EXPECT_EQ(run_shell("bash -c 'set -o pipefail; {} check --list | true'"), 0);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cli/output.h"
+#include "properties/books.h"
 
 namespace kvconform::cli {
 namespace {
@@ -62,8 +63,9 @@ void ProgressLine::update(const Progress& progress) {
 void ProgressLine::finished(const PropertyResult& result) {
   clear();
   if (!terminal_)
-    write_error(fmt::format("{} ({}): {}, {} cases, {}\n", result.property, result.subject,
-                            to_string(result.verdict), result.cases, duration(result.seconds)));
+    write_error(fmt::format("{} ({}): {}, {} cases, {} compared, {}\n", result.property,
+                            result.subject, to_string(result.verdict), result.cases,
+                            compared_of(result.counts), duration(result.seconds)));
 }
 
 void ProgressLine::say(const std::string& line) {

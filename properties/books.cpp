@@ -22,17 +22,60 @@ bool is_generated(const std::string& property) {
                      [&](const auto& p) { return property == p->name(); });
 }
 
+std::string why(const KnownFailure& entry) {
+  return fmt::format("{} ({})", entry.reason, entry.link);
+}
+
+constexpr std::size_t kReasonsKept = 8;
+constexpr const char* kOtherReasons = "other reasons";
+
+}  // namespace
+
 std::int64_t compared_of(const VerdictCounts& counts) {
   std::int64_t compared = 0;
   for (const auto& [kind, number] : counts) compared += was_compared(kind) ? number : 0;
   return compared;
 }
 
-std::string why(const KnownFailure& entry) {
-  return fmt::format("{} ({})", entry.reason, entry.link);
+void note_reason(VerdictKind kind, const std::string& text, std::int64_t cases,
+                 PropertyResult& result) {
+  if (kind != VerdictKind::refused && kind != VerdictKind::not_applicable) return;
+  const auto entry_of = [&](const std::string& words) {
+    return std::find_if(result.reasons.begin(), result.reasons.end(),
+                        [&](const Reason& r) { return r.verdict == kind && r.text == words; });
+  };
+  auto found = entry_of(text);
+  if (found == result.reasons.end() && result.reasons.size() >= kReasonsKept)
+    found = entry_of(kOtherReasons);
+  if (found != result.reasons.end()) {
+    found->cases += cases;
+    return;
+  }
+  const bool full = result.reasons.size() >= kReasonsKept;
+  result.reasons.push_back({kind, full ? kOtherReasons : text, cases});
 }
 
-}  // namespace
+std::string reasons_text(const PropertyResult& result) {
+  constexpr std::size_t kTexts = 3, kLength = 120;
+  std::string text;
+  for (VerdictKind kind : {VerdictKind::refused, VerdictKind::not_applicable}) {
+    std::size_t told = 0;
+    std::int64_t all = 0;
+    std::string list;
+    for (const Reason& reason : result.reasons) {
+      if (reason.verdict != kind) continue;
+      all += reason.cases;
+      if (++told > kTexts) continue;
+      const bool cut = reason.text.size() > kLength;
+      list += fmt::format("{}{}{} ({})", list.empty() ? "" : ", ", reason.text.substr(0, kLength),
+                          cut ? "…" : "", reason.cases);
+    }
+    if (told > kTexts) list += ", …";
+    if (all > 0)
+      text += fmt::format("{}{} {}: {}", text.empty() ? "" : "; ", all, to_string(kind), list);
+  }
+  return text;
+}
 
 std::int64_t compared_on(const RunSummary& summary, const std::string& subject) {
   std::int64_t compared = 0;

@@ -11,6 +11,10 @@
 namespace kvconform {
 namespace {
 
+/// For words after the last reply of a case. They mostly come together with it; the next request
+/// finds those that come later.
+constexpr std::chrono::milliseconds kPatienceInRuns{1}, kPatienceInStudies{50};
+
 int badness(VerdictKind kind) {
   switch (kind) {
     case VerdictKind::conforms:
@@ -36,6 +40,24 @@ int badness(VerdictKind kind) {
   return 8;
 }
 
+/// The last guard: properties guard what they ask of a subject themselves (equivalence.h), but one
+/// request forgotten there must cost a case and not the run.
+Verdict judge_whatever_happens(const Property& property, const Case& test_case,
+                               Judgement& judgement) {
+  try {
+    return property.judge(test_case, judgement);
+  } catch (const SubjectUnusable&) {
+    throw;  // ends the subject's run, not only this case
+  } catch (const SubjectBroken& e) {
+    return {VerdictKind::broken, e.what(), std::nullopt, 0, ""};
+  } catch (const SubjectRefusal& e) {
+    if (e.kind == SubjectRefusal::Kind::unsupported)
+      return {VerdictKind::refused, e.what(), std::nullopt, 0, ""};
+    const std::string message = std::string("refused a valid request: ") + e.what();
+    return {VerdictKind::differs, message, std::nullopt, 0, ""};
+  }
+}
+
 }  // namespace
 
 CaseJudge::CaseJudge(const std::string& subject, const std::string& against,
@@ -57,7 +79,25 @@ Verdict CaseJudge::judge(const Property& property, const Case& test_case, bool t
     return *another_;
   };
   Judgement judgement{*source, *subject_, against_, yardstick, traces, another};
-  return property.judge(test_case, judgement);
+  Verdict verdict = judge_whatever_happens(property, test_case, judgement);
+  end_case(traces ? kPatienceInStudies : kPatienceInRuns, verdict);
+  return verdict;
+}
+
+void CaseJudge::end_case(std::chrono::milliseconds patience, Verdict& verdict) {
+  try {
+    subject_->end_case(patience);
+    if (against_.used()) against_.end_case(std::chrono::milliseconds(0));
+    if (another_) another_->end_case(std::chrono::milliseconds(0));
+  } catch (const SubjectBroken& e) {
+    if (verdict.kind == VerdictKind::broken) return;  // the first one is the one to tell
+    if (is_failure(verdict.kind))
+      verdict.message =
+          fmt::format("{}; besides, it {}: {}", e.what(), to_string(verdict.kind), verdict.message);
+    else
+      verdict.message = e.what();
+    verdict.kind = VerdictKind::broken;
+  }
 }
 
 Verdict unusable_verdict(const SubjectUnusable& e) {

@@ -2,6 +2,7 @@
 // a thread.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -25,6 +26,9 @@ class CaseJudge {
 
   /// Was the last case held against the other implementation, or against the subject itself?
   bool against_used() const { return against_.used(); }
+
+  /// Turns what the subject did after its last answer into the verdict `broken`.
+  void end_case(std::chrono::milliseconds patience, Verdict& verdict);
 
  private:
   std::unique_ptr<Subject> subject_;

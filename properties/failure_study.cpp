@@ -97,12 +97,28 @@ Verdict judge_with_traces(CaseJudge& judge, const Property& property, const Case
   }
 }
 
+/// Traces, and probes for causes, ask more of a subject than the run did. Where that breaks it, the
+/// case is judged as it was in the run: the failure itself is what is reported.
+Verdict judge_closely(CaseJudge& judge, const Property& property, const Case& test_case,
+                      VerdictKind known) {
+  const Verdict close = judge_with_traces(judge, property, test_case);
+  if (close.kind == known || close.kind != VerdictKind::broken) return close;
+  try {
+    Verdict plain = judge.judge(property, test_case, false);
+    if (plain.kind != known) return close;
+    plain.message += "; looking closer broke the subject: " + close.message;
+    return plain;
+  } catch (const SubjectUnusable&) {
+    return close;
+  }
+}
+
 }  // namespace
 
 FailureStudy study_failure(const Property& property, const Case& test_case, const Verdict& seen,
                            const StudyLimits& limits) {
   CaseJudge judge(test_case.subject, test_case.against, limits.subject);
-  FailureStudy study{test_case, judge_with_traces(judge, property, test_case)};
+  FailureStudy study{test_case, judge_closely(judge, property, test_case, seen.kind)};
   if (study.verdict.kind != seen.kind) {
     study.verdict.message = std::string("a second run of the same case was given the verdict ") +
                             to_string(study.verdict.kind) + "; the first: " + seen.message;
@@ -110,7 +126,7 @@ FailureStudy study_failure(const Property& property, const Case& test_case, cons
     return study;
   }
   study.smallest = Shrinker(property, judge, seen, limits).run(test_case);
-  const Verdict smallest = judge_with_traces(judge, property, study.smallest);
+  const Verdict smallest = judge_closely(judge, property, study.smallest, seen.kind);
   if (smallest.kind !=
       seen.kind) {  // a flaky subject can shrink to a case that does not fail again
     study.smallest = test_case;

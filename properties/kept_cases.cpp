@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "properties/case_judge.h"
 #include "reference/error.h"
+#include "reference/random.h"
 
 namespace kvconform {
 namespace {
@@ -39,7 +41,31 @@ nlohmann::json essence(const Case& test_case) {
   return value;
 }
 
+/// At most 60 bytes; what is cut off lives on as a hash.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kMost = 60, kHash = 13;
+  if (text.size() <= kMost) return text;
+  return fmt::format("{}-{:012x}", text.substr(0, kMost - kHash), stream_key(0, text) >> 16);
+}
+
 }  // namespace
+
+std::string kept_name(const fs::path& file) {
+  const std::string stem = file.stem().string(), mark = "-kept-";
+  const std::size_t kept = stem.rfind(mark);
+  return "kept-" + shortened(kept == std::string::npos ? stem : stem.substr(kept + mark.size()));
+}
+
+std::string failure_file_name(const std::string& property, const std::string& subject,
+                              const std::string& which) {
+  std::string name = subject;
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.') c = '-';
+  }
+  // The hash is that of the subject's real name: others may come to the same characters.
+  if (name.size() > 60) name = shortened(name + subject);
+  return fmt::format("{}-{}-{}.json", property, name, which);
+}
 
 fs::path regressions_folder() {
   const char* set = std::getenv("KVCONFORM_REGRESSIONS_DIR");

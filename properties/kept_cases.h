@@ -27,6 +27,15 @@ std::vector<KeptCase> read_kept_cases(const std::filesystem::path& folder);
 /// The failing cases in the reports beside `report`. Whatever cannot be read any more is left out.
 std::vector<KeptCase> failures_beside(const std::filesystem::path& report);
 
+/// What a failing kept case is called when it is kept again: by where it first came from, however
+/// often it was kept since ("kept-window-one-too-wide").
+std::string kept_name(const std::filesystem::path& file);
+
+/// "PROPERTY-SUBJECT-WHICH.json" of characters fit for every file system. Long parts are cut and
+/// end in a hash of the whole, so that they stay different.
+std::string failure_file_name(const std::string& property, const std::string& subject,
+                              const std::string& which);
+
 /// Appends those that are not there yet, whoever they were recorded for.
 void add_kept(std::vector<KeptCase>& kept, const std::vector<KeptCase>& more);
 

@@ -102,6 +102,18 @@ TEST(KeptCases, FailuresInReportsBesideAreFoundOnceAndUnreadableOnesLeftOut) {
   std::filesystem::current_path(before);
 }
 
+TEST(KeptCases, NamesStayAsLongAsTheyAreHoweverOftenACaseIsKeptAgain) {
+  const std::string subject = "process:" + std::string(300, 'x');
+  const std::string found = failure_file_name("agreement", subject, "17");
+  const std::string first = failure_file_name("agreement", subject, kept_name(found));
+  std::string name = first;
+  for (int i = 0; i < 20; ++i) name = failure_file_name("agreement", subject, kept_name(name));
+  EXPECT_EQ(name, first);
+  EXPECT_LT(name.size(), 200u);
+  EXPECT_NE(failure_file_name("agreement", subject + "y", "17"), found);
+  EXPECT_EQ(kept_name("regressions/window-one-too-wide.json"), "kept-window-one-too-wide");
+}
+
 TEST(KeptCases, AFolderThatIsNoneAndFilesThatAreNoCasesAreRefused) {
   const TemporaryFolder folder("kvconform-kept-test");
   EXPECT_EQ(id_of(folder.path() / "nowhere"), "KV2006");

@@ -8,10 +8,20 @@
 
 namespace kvconform {
 
+void look_closer(const std::function<void()>& look) {
+  try {
+    look();
+  } catch (const SubjectRefusal&) {
+  } catch (const SubjectBroken&) {  // one that cannot be used any more shows in the next case
+  }
+}
+
 std::optional<Difference> locate(const Case& test_case, Judgement& judgement) {
   if (!wants_traces(judgement)) return std::nullopt;
-  const Verdict verdict =
-      judge_equivalence(test_case, judgement, {ask_score, /*against_other=*/true});
+  Verdict verdict;
+  look_closer([&] {
+    verdict = judge_equivalence(test_case, judgement, {ask_score, /*against_other=*/true});
+  });
   return verdict.kind == VerdictKind::differs ? verdict.first_difference : std::nullopt;
 }
 

@@ -2,11 +2,16 @@
 // failure by comparing something else.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "properties/property.h"
 
 namespace kvconform {
+
+/// Asks a subject more than its case does, to explain a failure that is certain already. What it
+/// refuses or breaks on the way is no verdict: the failure stands.
+void look_closer(const std::function<void()>& look);
 
 /// The first place on the calls of a case. Nothing where traces are not asked for, or do not part.
 std::optional<Difference> locate(const Case& test_case, Judgement& judgement);

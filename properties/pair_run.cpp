@@ -116,6 +116,7 @@ CaseSize PairRun::size_for(const SubjectInfo& info) const {
 
 void PairRun::work(int worker) {
   CaseJudge& judge = judge_of(judges_, worker, options_, subject_);
+  std::int64_t last = -1;
   for (std::int64_t index; (index = take()) >= 0;) {
     const CaseSize size = size_for(judge.info());
     Case test_case = generate_case(options_, property_, index, size);
@@ -132,7 +133,22 @@ void PairRun::work(int worker) {
     record.buckets = buckets_of(test_case, config);
     look_up(judge, test_case, record);
     add(std::move(record), worker == 0);
+    last = index;
   }
+  if (last >= 0) wait_for_late_words(judge, last);
+}
+
+/// Nobody asks anything more for now: what a process says later belongs to its last case.
+void PairRun::wait_for_late_words(CaseJudge& judge, std::int64_t last) {
+  Verdict late;
+  judge.end_case(std::chrono::milliseconds(100), late);
+  if (!is_failure(late.kind)) return;
+  const std::lock_guard lock(mutex_);
+  const auto record = std::find_if(records_.begin(), records_.end(),
+                                   [last](const Record& r) { return r.index == last; });
+  if (record == records_.end() || !is_worse(late.kind, record->verdict.kind)) return;
+  record->verdict = late;
+  record->listed = -1;
 }
 
 /// A failure that the ledger lists is known. An entry may ask where: the case runs once more.

@@ -88,6 +88,7 @@ class PairRun {
   std::int64_t take();  ///< the next index of this shard, or −1
   void look_up(CaseJudge& judge, const Case& test_case, Record& record) const;
   void add(Record record, bool reports);
+  void wait_for_late_words(CaseJudge& judge, std::int64_t last);
   void forget_after_first_failure();
 
   const RunOptions& options_;

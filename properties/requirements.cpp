@@ -247,8 +247,8 @@ int needed_margin(const Case& test_case, const ModelConfig& config) {
 }
 
 std::string missing_for(const Case& test_case, const ModelConfig& config, const SubjectInfo& info) {
-  if (!info.families.count(to_string(config.family))) return to_string(config.family);
   std::vector<std::string> missing;
+  if (!info.families.count(to_string(config.family))) missing.push_back(to_string(config.family));
   for (const std::string& name : needed_capabilities(test_case, config)) {
     if (!info.capabilities.count(name)) missing.push_back(name);
   }

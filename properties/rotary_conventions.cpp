@@ -430,6 +430,8 @@ std::string rotary_cause(const Case& test_case, Judgement& judgement) {
     return found.convention.empty() ? "" : found.convention + ", " + found.where;
   } catch (const SubjectRefusal&) {
     return "";  // the cause of a failure is no place for another one
+  } catch (const SubjectBroken&) {
+    return "";  // nor for a crash: the probe asks for paths that the case does not use
   }
 }
 

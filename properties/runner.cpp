@@ -17,11 +17,17 @@
 #include "properties/reports/report.h"
 #include "properties/reports/resume.h"
 #include "properties/subject_registry.h"
+#include "properties/subjects/adapters.h"
 #include "properties/temporary_folder.h"
 #include "reference/error.h"
 
 namespace kvconform {
 namespace {
+
+// Somebody else's engine in Python takes 20 to 50 ms a case: unless more is asked for, a check of
+// it is over in a minute, too.
+constexpr std::int64_t kAdapterCases = 40;
+constexpr double kAdapterShrinkSeconds = 3;
 
 using Clock = std::chrono::steady_clock;
 
@@ -178,6 +184,9 @@ class Run {
       if (limits.cases > 0 && options_.cases == 0 && info.emulated) {  // fibers are slow
         limits.cases = std::min(limits.cases, default_cases(CaseSize::emulated));
       }
+      if (limits.cases > 0 && options_.cases == 0 && find_adapter(subject)) {
+        limits.cases = std::min(limits.cases, kAdapterCases);
+      }
       const std::string unmet = unmet_needs(property, info);
       if (!unmet.empty()) {
         result.verdict = VerdictKind::not_applicable;
@@ -197,10 +206,12 @@ class Run {
                  [&](const Progress& p) { tell(property, subject, steps, p); });
     pair.run();
     count(pair.records(), result);
-    const Record* failure = first_failure(pair.records());
+    const Record* failure = worst_failure(pair.records());
+    const bool kept_is_worst =
+        kept && (!failure || !is_worse(failure->verdict.kind, kept->verdict.kind));
     if (!pair.unusable().empty()) {
       give_up(pair.unusable(), result);
-    } else if (kept) {
+    } else if (kept_is_worst) {
       study_kept(property, subject, *kept, result);
     } else if (failure != nullptr) {
       Progress shrinking;
@@ -208,6 +219,7 @@ class Run {
       shrinking.shrinking = true;
       tell(property, subject, steps, shrinking);
       study(property, subject, *failure, result);
+      tell_of_others(property, subject, pair.records(), failure->verdict.kind, result);
     }
     result.seconds = pair.seconds();
     result.whole = !pair.stopped();
@@ -229,11 +241,37 @@ class Run {
     ++result.cases;
   }
 
-  static const Record* first_failure(const std::vector<Record>& records) {
+  /// The first of those with the verdict that the property is given.
+  static const Record* worst_failure(const std::vector<Record>& records) {
+    const Record* worst = nullptr;
     for (const Record& record : records) {
-      if (is_failure(record.verdict.kind)) return &record;
+      if (!is_failure(record.verdict.kind)) continue;
+      if (worst == nullptr || is_worse(record.verdict.kind, worst->verdict.kind)) worst = &record;
     }
-    return nullptr;
+    return worst;
+  }
+
+  /// A subject that breaks now and then may compute something wrong as well.
+  void tell_of_others(const Property& property, const std::string& subject,
+                      const std::vector<Record>& records, VerdictKind shown,
+                      PropertyResult& result) {
+    const Record* first = nullptr;
+    OtherFailure others;
+    for (const Record& record : records) {
+      if (!is_failure(record.verdict.kind) || record.verdict.kind == shown) continue;
+      if (first == nullptr) first = &record;
+      ++others.cases;
+    }
+    if (first == nullptr) return;
+    others.verdict = first->verdict.kind;
+    others.message = first->verdict.message;
+    if (!options_.report.empty() || !options_.stop_at_first_failure) {
+      others.file = failure_file(property.name(), subject, std::to_string(first->index));
+      write_case(
+          asked_of_subject(generate_case(options_, property, first->index, first->size), subject),
+          others.file);
+    }
+    result.besides = std::move(others);
   }
 
   static void count(const std::vector<Record>& records, PropertyResult& result) {
@@ -246,6 +284,7 @@ class Run {
       if (record.listed >= 0) ++result.listed[static_cast<std::size_t>(record.listed)].matched;
       result.budget_used = std::max(result.budget_used, record.verdict.budget_used);
       result.against_used |= record.against_used;
+      note_reason(record.verdict.kind, record.verdict.message, 1, result);
       if (is_worse(record.verdict.kind, result.verdict) || result.cases == 0) {
         result.verdict = record.verdict.kind;
         result.message = record.verdict.message;
@@ -265,7 +304,7 @@ class Run {
     Verdict verdict;
   };
 
-  /// Runs the cases kept for a property. The first one that fails, if any does.
+  /// Runs the cases kept for a property. The first of those that fail worst, if any does.
   std::optional<KeptFailure> judge_kept(const Property& property, const std::string& subject,
                                         const CaseFolder& folder, PropertyResult& result) {
     std::optional<KeptFailure> first;
@@ -284,7 +323,8 @@ class Run {
         verdict.kind = VerdictKind::known;
       }
       ++result.kept[verdict.kind];
-      if (is_failure(verdict.kind) && !first) first = KeptFailure{&kept, verdict};
+      if (is_failure(verdict.kind) && (!first || is_worse(verdict.kind, first->verdict.kind)))
+        first = KeptFailure{&kept, verdict};
     }
     return first;
   }
@@ -308,14 +348,21 @@ class Run {
     const Case test_case =
         asked_of_subject(generate_case(options_, property, record.index, record.size), subject);
     const FailureStudy failure =
-        studied(property, test_case, record.verdict, options_.shrink_seconds);
+        studied(property, test_case, record.verdict, shrink_seconds(subject));
     if (failure.verdict.kind == VerdictKind::flaky) {
-      result.verdict = VerdictKind::flaky;
       move_one(result.counts, record.verdict.kind, VerdictKind::flaky);
+      result.verdict = VerdictKind::flaky;  // unless another case failed in a worse way
+      for (const auto& [kind, number] : result.counts)
+        if (is_worse(kind, result.verdict)) result.verdict = kind;
     }
     result.failure =
         Failure{failure.smallest, failure.verdict, {}, static_cast<std::uint64_t>(record.index)};
     save_failure(subject, std::to_string(record.index), result);
+  }
+
+  double shrink_seconds(const std::string& subject) const {
+    return find_adapter(subject) ? std::min(options_.shrink_seconds, kAdapterShrinkSeconds)
+                                 : options_.shrink_seconds;
   }
 
   /// Kept cases are small already.
@@ -327,7 +374,7 @@ class Run {
       move_one(result.kept, kept.verdict.kind, VerdictKind::flaky);
     if (is_worse(failure.verdict.kind, result.verdict)) result.verdict = failure.verdict.kind;
     result.failure = Failure{failure.smallest, failure.verdict, {}, test_case.index, true};
-    save_failure(subject, "kept-" + kept.kept->file.stem().string(), result);
+    save_failure(subject, kept_name(kept.kept->file), result);
     result.message += fmt::format(" (a case kept from earlier, {})", kept.kept->file.string());
   }
 
@@ -358,12 +405,7 @@ class Run {
   /// removes it; whoever prints the failures names it.
   std::filesystem::path failure_file(const std::string& property, const std::string& subject,
                                      const std::string& which) {
-    std::string name = subject;
-    for (char& c : name) {
-      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.') c = '-';
-    }
-    if (name.size() > 60) name.resize(60);
-    const std::string file = fmt::format("{}-{}-{}.json", property, name, which);
+    const std::string file = failure_file_name(property, subject, which);
     if (!options_.report.empty()) {
       std::filesystem::create_directories(options_.report / "failures");
       return options_.report / "failures" / file;

@@ -42,6 +42,21 @@ struct Failure {
   bool kept = false;           ///< a case kept from earlier, not a generated one
 };
 
+/// Another way to fail than the one shown: `differs` beside `broken`.
+struct OtherFailure {
+  VerdictKind verdict = VerdictKind::differs;
+  std::int64_t cases = 0;
+  std::string message;         ///< of the first of them
+  std::filesystem::path file;  ///< where that one can be replayed from, as it was found
+};
+
+/// Why cases were not compared, in the words of the subject or of the harness.
+struct Reason {
+  VerdictKind verdict = VerdictKind::refused;
+  std::string text;
+  std::int64_t cases = 0;
+};
+
 /// One property on one subject: a line of results.jsonl.
 struct PropertyResult {
   std::string property, sentence, subject, against;
@@ -55,6 +70,8 @@ struct PropertyResult {
   bool against_used = false;  ///< some case was held against `against`, not against the subject
   std::string message;        ///< one line: of the failure, or why nothing was compared
   std::optional<Failure> failure;
+  std::optional<OtherFailure> besides;
+  std::vector<Reason> reasons;        ///< of refused and not applicable cases; the first few texts
   std::vector<ListedFailure> listed;  ///< entries of the ledger about this property and subject
   bool whole = true;                  ///< false: interrupted on the way; run again on resuming
 };

@@ -6,6 +6,7 @@
 // nothing.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -122,6 +123,10 @@ class Subject {
   virtual SessionId restore(ModelId model, const std::filesystem::path& file) = 0;
   virtual CacheReport cache(SessionId session) = 0;
   virtual void close(SessionId session) = 0;
+
+  /// The end of a case: SubjectBroken for what the subject did after its last answer, or while a
+  /// model was put away. `patience`: how long to wait for words that come late.
+  virtual void end_case(std::chrono::milliseconds /*patience*/) {}
 };
 
 }  // namespace kvconform

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "properties/budget_words.h"
 #include "properties/causes.h"
 #include "properties/yardstick.h"
 
@@ -177,7 +178,7 @@ std::string describe(const Difference& at, const std::string& reason, bool bits)
   text += fmt::format("logit {} is {:.9g}, expected {:.9g}", at.dimension, at.seen, at.expected);
   if (!reason.empty()) return text + " (" + reason + ")";
   if (bits) return text + " (the same bits were promised)";
-  return text + fmt::format(" ({:.3g} times the error budget)", at.budget_used);
+  return text + fmt::format(" ({} the error budget)", times_of_budget(at.budget_used));
 }
 
 }  // namespace

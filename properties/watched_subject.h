@@ -59,6 +59,9 @@ class WatchedSubject : public Subject {
   void close(SessionId session) override {
     named([&] { subject_->close(session); });
   }
+  void end_case(std::chrono::milliseconds patience) override {
+    named([&] { subject_->end_case(patience); });
+  }
 
  private:
   template <class Request>

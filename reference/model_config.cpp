@@ -207,11 +207,11 @@ void read_window(Fields& fields, ModelConfig& config) {
     throw Error("KV1016", fields.full_name("sliding_window") + " is null, but layers slide",
                 "give a window of at least 1");
   }
-  config.sliding_window = fields.integer("sliding_window", 512, {INT32_MIN, 1 << 30});
-  if (config.sliding_window >= 1) return;
-  throw Error("KV1016",
-              fmt::format("{} is {}", fields.full_name("sliding_window"), config.sliding_window),
-              "give a window of at least 1: a token sees itself");
+  if (given != nullptr && given->is_number_integer() && *given < 1)
+    throw Error("KV1016",
+                fmt::format("{} is {}", fields.full_name("sliding_window"), given->dump()),
+                "give a window of at least 1: a token sees itself");
+  config.sliding_window = fields.integer("sliding_window", 512, {1, 1 << 30});
 }
 
 ModelConfig parse_model_config(const json& config) {

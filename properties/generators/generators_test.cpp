@@ -15,7 +15,8 @@
 namespace kvconform {
 namespace {
 
-constexpr CaseSize kSizes[] = {CaseSize::smoke, CaseSize::standard, CaseSize::deep};
+constexpr CaseSize kSizes[] = {CaseSize::smoke, CaseSize::emulated, CaseSize::standard,
+                               CaseSize::deep};
 
 /// Throws if the case is not valid.
 void check_valid(const Case& test_case) {

@@ -13,6 +13,7 @@
 #include "properties/equivalence.h"
 #include "properties/generated_property.h"
 #include "properties/invariants/invariants.h"
+#include "properties/localisation.h"
 #include "properties/model_variant.h"
 #include "properties/subject_registry.h"
 #include "properties/transcript_comparison.h"
@@ -119,7 +120,8 @@ class DeadTensorsProperty : public GeneratedProperty {
         continue;
       }
       Verdict verdict = difference(consumer, variant.name, same, plain, logits);
-      if (wants_traces(judgement)) locate(verdict, variant, test_case, judgement, config);
+      if (wants_traces(judgement))
+        look_closer([&] { locate(verdict, variant, test_case, judgement, config); });
       return verdict;
     }
     return {};

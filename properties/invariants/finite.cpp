@@ -11,6 +11,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "properties/budget_words.h"
 #include "properties/case_choice.h"
 #include "properties/comparison.h"
 #include "properties/equivalence.h"
@@ -200,6 +201,7 @@ class Finite : public GeneratedProperty {
           at.token = token;
           at.dimension = static_cast<int>(bad - row);
           at.seen = *bad;
+          at.expected = std::nan("");  // any finite number would have done
           at.budget_used = HUGE_VAL;
           return not_finite(first_place(record, at), stress);
         }
@@ -258,8 +260,8 @@ class Finite : public GeneratedProperty {
     place.budget_used = row.budget_used;
     verdict.first_difference = place;
     verdict.message = fmt::format(
-        "where {}: token {} is {:.3g} budgets away from the model, which it agrees with otherwise",
-        stress.description, at.token, row.budget_used);
+        "where {}: token {} is {} the budget away from the model, which it agrees with otherwise",
+        stress.description, at.token, times_of_budget(row.budget_used));
     verdict.cause =
         "a number that overflowed and was divided away: a sum of squares in too small a format "
         "(nntrainer #3935)";
@@ -277,6 +279,7 @@ class Finite : public GeneratedProperty {
       place.row = at.row;
       place.token = at.token;
       place.seen = *bad;
+      place.expected = at.expected;
       place.budget_used = HUGE_VAL;
       place.dimension = -1;
       return place;

@@ -15,6 +15,7 @@
 #include "properties/equivalence.h"
 #include "properties/generated_property.h"
 #include "properties/invariants/invariants.h"
+#include "properties/localisation.h"
 #include "properties/subject_registry.h"
 #include "properties/yardstick.h"
 
@@ -166,13 +167,35 @@ class WindowReach : public GeneratedProperty {
             hidden, query, query - hidden, depth, config.sliding_window,
             depth * (config.sliding_window - 1)),
         same, query);
+    if (same.worst >= 0) {
+      verdict.first_difference->expected = before[same.worst];
+      verdict.first_difference->seen = after[same.worst];
+    }
     // Others may round the untouched rows in another way as well.
     if (wants_traces(judgement) && judgement.subject.info().bit_stable)
-      locate(verdict, model, tokens, other, query, config.hidden_size);
+      look_closer([&] { locate(verdict, model, tokens, other, query, config.hidden_size); });
     verdict.cause =
         "the window is too wide somewhere: W counts the query's own token (transformers "
         "#29623), or a path ignores it";
     return verdict;
+  }
+
+  /// A narrow window and no attention at all look alike from the window's edge.
+  static std::string narrow_cause(const LoadedModel& model, const ModelConfig& config,
+                                  const Row& tokens, const std::vector<double>& before) {
+    const std::string deaf =
+        "not even the token before moves it: tokens further back are not attended at all, or the "
+        "window is one too narrow";
+    if (config.sliding_window == 1) return "the query does not see its own token";
+    if (config.sliding_window == 2) return deaf;
+    bool hears_neighbour = true;
+    look_closer([&] {
+      const int neighbour = static_cast<int>(tokens.size()) - 2;
+      const Row other = with_other_token(tokens, neighbour, config.vocab_size);
+      hears_neighbour = last_logits(model, other) != before;
+    });
+    return hears_neighbour ? "the window is too narrow, by one or more"
+                           : "not even the token before moves it: earlier tokens are not attended";
   }
 
   static Verdict within_reach(const LoadedModel& model, const ModelConfig& config,
@@ -193,11 +216,14 @@ class WindowReach : public GeneratedProperty {
       RowComparison deaf;
       deaf.worst = static_cast<int>(i);
       Verdict verdict =
-          differs(fmt::format("token {} does not move the logits of token {}, {} back "
-                              "and inside the window of {}",
-                              shown, query, query - shown, config.sliding_window),
+          differs(fmt::format("token {} does not move logit {} of token {}, {} back and inside the "
+                              "window of {}; the model's moves by {:.4g}",
+                              shown, i, query, query - shown, config.sliding_window,
+                              true_after[i] - true_before[i]),
                   deaf, query);
-      verdict.cause = "the window is one too narrow";
+      verdict.first_difference->expected = true_after[i] - true_before[i];
+      verdict.first_difference->seen = 0;  // by how much the logit moves
+      verdict.cause = narrow_cause(model, config, tokens, before);
       return verdict;
     }
     return {};

@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <cstdlib>
 
+#include "properties/budget_words.h"
 #include "properties/case_judge.h"
 #include "properties/reports/plain_text.h"
 #include "properties/reports/report.h"
@@ -69,7 +71,25 @@ std::string line(const char* label, const std::string& text) {
   return fmt::format("  {:<11}{}\n", label, text);
 }
 
+/// As it was started itself: the launcher says how (KVCONFORM_CALLED_AS).
+std::string replay_of(const std::filesystem::path& file) {
+  const char* called_as = std::getenv("KVCONFORM_CALLED_AS");
+  const bool known = called_as != nullptr && *called_as != '\0';
+  return fmt::format("{} replay {}", known ? called_as : "kvconform", file.string());
+}
+
 }  // namespace
+
+std::string describe_values(const Difference& at) {
+  if (std::isnan(at.expected)) return fmt::format("seen {:.9g}", at.seen);  // any number would do
+  return fmt::format("expected {:.9g}, seen {:.9g}", at.expected, at.seen);
+}
+
+std::string describe_others(const OtherFailure& others) {
+  const std::string again = others.file.empty() ? "" : "; again: " + replay_of(others.file);
+  return fmt::format("{} case{} {}, the first: {}{}", others.cases, others.cases == 1 ? "" : "s",
+                     to_string(others.verdict), others.message, again);
+}
 
 std::string describe_place(const Difference& at) {
   std::string text;
@@ -88,7 +108,7 @@ std::string describe_place(const Difference& at) {
 
 std::string replay_command(const PropertyResult& result) {
   if (!result.failure || result.failure->file.empty()) return "";
-  return fmt::format("kvconform replay {}", result.failure->file.string());
+  return replay_of(result.failure->file);
 }
 
 std::string describe_case(const Case& test_case) {
@@ -120,16 +140,17 @@ std::string failure_text(const PropertyResult& result) {
     const Difference& at = *verdict.first_difference;
     const std::string place = describe_place(at);
     if (!place.empty()) text += line("first", place);
-    text += line("values", fmt::format("expected {:.9g}, seen {:.9g}", at.expected, at.seen));
+    text += line("values", describe_values(at));
   }
   if (verdict.budget_used > 0) {
     text += line("budget", std::isinf(verdict.budget_used)
                                ? std::string("none: the same bits, or a finite number, were due")
-                               : fmt::format("{:.3g} times the error budget", verdict.budget_used));
+                               : times_of_budget(verdict.budget_used) + " the error budget");
   }
   if (!verdict.cause.empty()) text += line("cause", verdict.cause);
   const std::string command = replay_command(result);
   if (!command.empty()) text += line("again", command);
+  if (result.besides) text += line("besides", describe_others(*result.besides));
   return plain_text(text);
 }
 

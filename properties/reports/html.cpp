@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "properties/books.h"
+#include "properties/budget_words.h"
 #include "properties/case_judge.h"
 #include "properties/reports/html_style.h"
 #include "properties/reports/html_text.h"
@@ -48,9 +49,11 @@ std::string counts_text(const VerdictCounts& counts) {
 
 std::string opening(const RunSummary& summary) {
   std::string out = fmt::format(
-      "<p class=\"soft\">kvconform {} · seed {} · size {} · {} cases in {:.1f} s · {}</p>\n",
+      "<p class=\"soft\">kvconform {} · seed {} · size {} · {} cases, {} compared, in {:.1f} s · "
+      "{}</p>\n",
       summary.commit.empty() ? "of an unknown commit" : text(summary.commit), summary.seed,
-      to_string(summary.size), summary.cases, summary.seconds, counts_text(summary.counts));
+      to_string(summary.size), summary.cases, compared_of(summary.counts), summary.seconds,
+      counts_text(summary.counts));
   if (summary.shards > 1)
     out += fmt::format(
         "<p>Shard {} of {}: the others, and the required minimum, are not in here.</p>\n",
@@ -82,23 +85,27 @@ std::string anchor_of(const RunSummary& summary, const PropertyResult& result) {
 
 std::string share_of_budget(double used) {
   return used <= 1 ? fmt::format("{:.0f}% of the budget", 100 * used)
-                   : fmt::format("{:.3g} times the budget", used);
+                   : times_of_budget(used) + " the budget";
 }
 
 std::string verdict_cell(const RunSummary& summary, const PropertyResult& result) {
   std::string word = to_string(result.verdict);
   if (is_failure(result.verdict))
     word = fmt::format("<a class=\"bad\" href=\"#{}\">{}</a>", anchor_of(summary, result), word);
-  std::string detail = fmt::format("{} cases", result.cases);
+  std::string detail =
+      fmt::format("{} cases, {} compared", result.cases, compared_of(result.counts));
   if (!result.kept.empty()) detail += fmt::format(", kept: {}", counts_text(result.kept));
   if (result.budget_used > 0 && std::isfinite(result.budget_used))
     detail += ", " + share_of_budget(result.budget_used);
   if (!result.whole) detail += ", interrupted";
   const bool explained = !is_failure(result.verdict) && result.verdict != VerdictKind::conforms &&
                          !result.message.empty();
+  const std::string reasons = reasons_text(result);
   return fmt::format("<td><span class=\"{}\">{}</span><br><span class=\"soft\">{}{}</span></td>",
                      colour_of(result.verdict), word, detail,
-                     explained ? "<br>" + text(result.message) : "");
+                     !reasons.empty() ? "<br>" + text(reasons)
+                     : explained      ? "<br>" + text(result.message)
+                                      : "");
 }
 
 std::string verdict_table(const RunSummary& summary) {
@@ -176,15 +183,15 @@ std::string failure_panel(const RunSummary& summary, const PropertyResult& resul
   if (const auto& at = failure.verdict.first_difference) {
     out += item("first", text(describe_place(*at)));
     if (std::isfinite(at->expected) || std::isfinite(at->seen))
-      out += item("values", fmt::format("expected {:.9g}, seen {:.9g}", at->expected, at->seen));
+      out += item("values", text(describe_values(*at)));
   }
   if (std::isfinite(failure.verdict.budget_used) && failure.verdict.budget_used > 0)
-    out +=
-        item("budget", fmt::format("{:.3g} times the error budget", failure.verdict.budget_used));
+    out += item("budget", times_of_budget(failure.verdict.budget_used) + " the error budget");
   out += item("cause", text(failure.verdict.cause));
   out += item("case", case_link(failure));
   const std::string again = text(replay_command(result));
   if (!again.empty()) out += item("again", "<code>" + again + "</code>");
+  if (result.besides) out += item("besides", text(describe_others(*result.besides)));
   out += fmt::format("</dl>\n<pre>{}</pre>\n", text(describe_case(failure.smallest)));
   return out + heat_map(failure.verdict.deviations) + "</div>\n";
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "properties/books.h"
 #include "properties/case_judge.h"
 #include "properties/reports/plain_text.h"
 #include "properties/reports/report.h"
@@ -38,6 +39,7 @@ std::string block(const std::string& text) {
 
 std::string share(double budget_used) {
   if (std::isinf(budget_used)) return "bits differ";
+  if (budget_used > 1e6) return "> 1e6";
   return budget_used == 0 ? "0" : fmt::format("{:.3g}", budget_used);
 }
 
@@ -50,15 +52,31 @@ std::string count_of(const VerdictCounts& counts) {
 }
 
 std::string table(const RunSummary& summary) {
-  std::string text = "| property | subject | verdict | cases | budget used | seconds |\n";
-  text += "|---|---|---|---:|---:|---:|\n";
+  std::string text =
+      "| property | subject | verdict | cases | compared | budget used | seconds |\n";
+  text += "|---|---|---|---:|---:|---:|---:|\n";
   for (const PropertyResult& result : summary.results) {
-    text += fmt::format("| {} | {} | {}{} | {} | {} | {:.1f} |\n", cell(result.property),
+    text += fmt::format("| {} | {} | {}{} | {} | {} | {} | {:.1f} |\n", cell(result.property),
                         cell(result.subject), to_string(result.verdict),
                         result.whole ? "" : " (interrupted)", result.cases,
-                        share(result.budget_used), result.seconds);
+                        compared_of(result.counts), share(result.budget_used), result.seconds);
   }
   return text;
+}
+
+/// What subjects said where they refused, and what cases needed that they lack.
+std::string reasons_table(const RunSummary& summary) {
+  std::string text;
+  for (const PropertyResult& result : summary.results) {
+    for (const Reason& reason : result.reasons)
+      text +=
+          fmt::format("| {} | {} | {} | {} | {} |\n", cell(result.property), cell(result.subject),
+                      to_string(reason.verdict), reason.cases, cell(reason.text));
+  }
+  if (text.empty()) return text;
+  return "\n<details><summary>Why cases were not compared</summary>\n\n"
+         "| property | subject | verdict | cases | in these words |\n|---|---|---|---:|---|\n" +
+         text + "\n</details>\n";
 }
 
 std::string coverage_table(const RunSummary& summary) {
@@ -93,9 +111,9 @@ std::string summary_markdown(const RunSummary& summary) {
       fmt::format("# kvconform: {}\n\n", code == 0 ? "conforms" : "does not conform");
   if (code == 3) text = "# kvconform: too little was compared\n\n";
   if (!summary.complete) text = "# kvconform: incomplete run\n\n";
-  text += fmt::format("{} cases in {:.1f} s, size {}, seed {}, shard {}/{}: {}.\n\n", summary.cases,
-                      summary.seconds, to_string(summary.size), summary.seed, summary.shard,
-                      summary.shards,
+  text += fmt::format("{} cases, {} compared, in {:.1f} s, size {}, seed {}, shard {}/{}: {}.\n\n",
+                      summary.cases, compared_of(summary.counts), summary.seconds,
+                      to_string(summary.size), summary.seed, summary.shard, summary.shards,
                       summary.counts.empty() ? "nothing ran" : count_of(summary.counts));
   text += table(summary);
   for (const PropertyResult& result : summary.results) {
@@ -104,7 +122,8 @@ std::string summary_markdown(const RunSummary& summary) {
     text += fmt::format("\n### {} on {}\n\n{}", cell(result.property), cell(result.subject),
                         block(failure));
   }
-  return text + coverage_table(summary) + distribution_table(summary.distribution);
+  return text + reasons_table(summary) + coverage_table(summary) +
+         distribution_table(summary.distribution);
 }
 
 }  // namespace kvconform

@@ -79,9 +79,10 @@ void require_whole(const std::vector<Part>& parts) {
   }
 }
 
-/// The failure that a run over all cases would have told of: of a kept case, else of the generated
-/// case with the smallest index.
+/// The failure that a run over all cases would have told of: the worst, of a kept case, else of the
+/// generated case with the smallest index.
 bool comes_first(const Failure& a, const Failure& b) {
+  if (a.verdict.kind != b.verdict.kind) return is_worse(a.verdict.kind, b.verdict.kind);
   if (a.kept != b.kept) return a.kept;
   return a.found_at < b.found_at;
 }
@@ -111,6 +112,12 @@ void join(const PropertyResult& more, PropertyResult& result) {
   result.seconds += more.seconds;
   result.against_used |= more.against_used;
   result.whole &= more.whole;
+  for (const Reason& reason : more.reasons)
+    note_reason(reason.verdict, reason.text, reason.cases, result);
+  if (more.besides && !result.besides)
+    result.besides = more.besides;
+  else if (more.besides)
+    result.besides->cases += more.besides->cases;
   join_listed(more, result);
 }
 
@@ -211,17 +218,20 @@ RunSummary merge_reports(const std::vector<fs::path>& folders) {
 }
 
 void copy_failures(RunSummary& summary, const fs::path& report) {
-  std::error_code code;
-  for (PropertyResult& result : summary.results) {
-    if (!result.failure || result.failure->file.empty()) continue;
+  const auto copy = [&](fs::path& file) {
+    if (file.empty()) return;
+    std::error_code code;
     fs::create_directories(report / "failures", code);
-    const fs::path copy = free_name(report / "failures", result.failure->file);
-    fs::copy_file(result.failure->file, copy, code);
+    const fs::path to = free_name(report / "failures", file);
+    fs::copy_file(file, to, code);
     if (code)
-      throw HarnessError("KV2210",
-                         fmt::format("cannot write {}: {}", copy.string(), code.message()),
+      throw HarnessError("KV2210", fmt::format("cannot write {}: {}", to.string(), code.message()),
                          "check that the disk has room and the folder is writable");
-    result.failure->file = copy;
+    file = to;
+  };
+  for (PropertyResult& result : summary.results) {
+    if (result.failure) copy(result.failure->file);
+    if (result.besides) copy(result.besides->file);
   }
 }
 

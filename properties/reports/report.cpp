@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "properties/books.h"
 #include "properties/shrinking.h"
 #include "reference/error.h"
 
@@ -70,6 +71,22 @@ json listed_json(const ListedFailure& listed) {
   json value = to_json(listed.entry);
   value["matched"] = listed.matched;
   return value;
+}
+
+json besides_json(const OtherFailure& others) {
+  json value = {{"verdict", to_string(others.verdict)},
+                {"cases", others.cases},
+                {"message", others.message},
+                {"case", nullptr}};
+  if (!others.file.empty()) value["case"] = "failures/" + others.file.filename().string();
+  return value;
+}
+
+OtherFailure besides_from(const json& value, const Path& folder) {
+  OtherFailure others{
+      verdict_kind(value.at("verdict")), value.at("cases"), value.at("message"), {}};
+  if (value.at("case").is_string()) others.file = folder / value.at("case").get<std::string>();
+  return others;
 }
 
 json deviations_json(const DeviationMap& map) {
@@ -159,6 +176,12 @@ PropertyResult result_from(const json& value, const Path& folder) {
   result.message = value.value("message", "");
   result.whole = value.value("complete", true);
   result.against_used = value.value("against_used", false);
+  if (value.contains("reasons")) {
+    for (const json& item : value["reasons"])
+      result.reasons.push_back(
+          {verdict_kind(item.at("verdict")), item.at("text"), item.at("cases")});
+  }
+  if (value.contains("besides")) result.besides = besides_from(value["besides"], folder);
   if (value.contains("kept")) result.kept = counts_from(value["kept"]);
   if (value.contains("known_failures")) {
     for (const json& item : value["known_failures"])
@@ -239,6 +262,15 @@ RunSummary summary_from(const Path& folder) {
   return summary;
 }
 
+/// What a run leaves that was killed before it wrote its first report.
+bool holds_only_running(const Path& folder) {
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
+    if (entry.path().filename() != "running" || !entry.is_directory(code)) return false;
+  }
+  return !code;
+}
+
 }  // namespace
 
 void open_report(const Path& folder, bool resume) {
@@ -248,6 +280,15 @@ void open_report(const Path& folder, bool resume) {
     throw Error("KV2201", fmt::format("{} is not a folder", folder.string()), "name a new folder");
   }
   const bool empty = !exists || std::filesystem::is_empty(folder, code);
+  if (!empty && holds_only_running(folder)) {
+    if (resume) return;  // nothing to go on with: it starts anew
+    throw Error("KV2201",
+                fmt::format("the report folder {} holds the cases of a run that was killed before "
+                            "its first result",
+                            folder.string()),
+                "replay the files in running/ if you like; then give --resume, which starts anew "
+                "there, or name a new folder");
+  }
   if (!empty && !resume) {
     throw Error("KV2201", fmt::format("the report folder {} is not empty", folder.string()),
                 "name a new or empty folder, or give --resume to go on with the run it holds");
@@ -295,6 +336,11 @@ json result_json(const PropertyResult& result) {
                 {"shrunk", nullptr},
                 {"message", result.message},
                 {"seconds", result.seconds}};
+  value["compared"] = compared_of(result.counts);
+  for (const Reason& reason : result.reasons)
+    value["reasons"].push_back(
+        {{"verdict", to_string(reason.verdict)}, {"text", reason.text}, {"cases", reason.cases}});
+  if (result.besides) value["besides"] = besides_json(*result.besides);
   if (!result.whole) value["complete"] = false;
   if (!result.kept.empty()) value["kept"] = counts_json(result.kept);
   for (const ListedFailure& listed : result.listed)
@@ -321,6 +367,7 @@ json summary_json(const RunSummary& summary) {
     properties.push_back({{"property", result.property},
                           {"subject", result.subject},
                           {"cases", result.cases},
+                          {"compared", compared_of(result.counts)},
                           {"counts", counts_json(result.counts)}});
   }
   const double minutes = summary.seconds / 60;
@@ -333,6 +380,7 @@ json summary_json(const RunSummary& summary) {
                 {"complete", summary.complete},
                 {"seconds", summary.seconds},
                 {"cases", summary.cases},
+                {"compared", compared_of(summary.counts)},
                 {"cases_per_property", summary.cases_per_property},
                 {"cases_per_minute", minutes > 0 ? double(summary.cases) / minutes : 0},
                 {"counts", counts_json(summary.counts)},

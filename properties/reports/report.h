@@ -41,6 +41,12 @@ std::string replay_command(const PropertyResult& result);
 /// A place in words: "layer 1, attention, call 2, row 0, token 5".
 std::string describe_place(const Difference& at);
 
+/// "expected 1.5, seen 2"; without the first where any finite number would have done.
+std::string describe_values(const Difference& at);
+
+/// How else the property failed, and the command that runs the first of those cases again.
+std::string describe_others(const OtherFailure& others);
+
 /// The case in words: model, prompt, calls (a few lines).
 std::string describe_case(const Case& test_case);
 

@@ -2,12 +2,15 @@
 // JSON, XML and Markdown, and what they say survives being read again.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <pugixml.hpp>
 #include <sstream>
 #include <string>
 
+#include "properties/books.h"
+#include "properties/case_judge.h"
 #include "properties/reports/report.h"
 #include "properties/temporary_folder.h"
 
@@ -144,7 +147,7 @@ TEST(Markdown, EveryRowOfATableIsOneLineWithItsCells) {
     for (std::size_t i = 0; i < line.size(); ++i) {
       separators += line[i] == '|' && (i == 0 || line[i - 1] != '\\');
     }
-    EXPECT_EQ(separators, 7) << line;
+    EXPECT_EQ(separators, 8) << line;
     EXPECT_EQ(line.find("<a>"), std::string::npos) << line;
     EXPECT_NE(line.find("second line"), std::string::npos) << line;
   }
@@ -179,6 +182,57 @@ TEST(Markdown, TheTitleSaysWhatTheExitCodeSays) {
   EXPECT_EQ(title(VerdictKind::differs, true), "# kvconform: does not conform");
   EXPECT_EQ(title(VerdictKind::ill_conditioned, true), "# kvconform: too little was compared");
   EXPECT_EQ(title(VerdictKind::conforms, false), "# kvconform: incomplete run");
+}
+
+TEST(Reports, CasesThatWereNotComparedAreToldApartAndTheirReasonsNamed) {
+  PropertyResult result = nasty_result(VerdictKind::conforms);
+  result.counts = {
+      {VerdictKind::conforms, 9}, {VerdictKind::refused, 40}, {VerdictKind::not_applicable, 151}};
+  result.cases = 200;
+  for (int i = 0; i < 40; ++i)
+    note_reason(VerdictKind::refused, i < 20 ? "no <bias>" : "no map " + std::to_string(i), 1,
+                result);
+  note_reason(VerdictKind::not_applicable, "the subject lacks fork", 151, result);
+  note_reason(VerdictKind::differs, "no reason", 1, result);
+  std::int64_t told = 0;
+  for (const Reason& reason : result.reasons) told += reason.cases;
+  EXPECT_EQ(told, 191);
+  EXPECT_LE(result.reasons.size(), 10u);
+  RunSummary summary = summary_with(result);
+  summary.cases = 200;
+  EXPECT_NE(summary_markdown(summary).find("200 cases, 9 compared"), std::string::npos);
+  EXPECT_NE(summary_markdown(summary).find("| refused | 20 | no &lt;bias>"), std::string::npos)
+      << summary_markdown(summary);
+  EXPECT_NE(summary_html(summary).find("200 cases, 9 compared"), std::string::npos);
+  EXPECT_NE(summary_html(summary).find("40 refused: no &lt;bias&gt; (20)"), std::string::npos);
+  EXPECT_EQ(result_json(result).at("compared"), 9);
+  const TemporaryFolder folder("kvconform-reports-test");
+  write_report(summary, folder.path());
+  const PropertyResult again = read_report(folder.path()).results.at(0);
+  ASSERT_EQ(again.reasons.size(), result.reasons.size());
+  EXPECT_EQ(again.reasons[0].text, "no <bias>");
+  EXPECT_EQ(again.reasons[0].cases, 20);
+}
+
+TEST(Reports, AnotherKindOfFailureStandsBesideTheOneShown) {
+  PropertyResult result = nasty_result(VerdictKind::broken);
+  result.failure = Failure{};
+  result.failure->smallest = find_property("chunking").generate(1, 0, CaseSize::smoke);
+  result.failure->verdict.kind = VerdictKind::broken;
+  result.failure->verdict.budget_used = 2.6e20;
+  result.failure->verdict.first_difference = Difference{};
+  result.failure->verdict.first_difference->expected = std::nan("");
+  result.failure->verdict.first_difference->seen = 7;
+  result.besides = OtherFailure{VerdictKind::differs, 3, "logit 5 is off", "f/x.json"};
+  const std::string text = failure_text(result);
+  EXPECT_NE(text.find("besides    3 cases differs, the first: logit 5 is off; again: kvconform "
+                      "replay f/x.json"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("more than 1e6 times the error budget"), std::string::npos) << text;
+  EXPECT_NE(text.find("values     seen 7\n"), std::string::npos) << text;
+  EXPECT_NE(summary_html(summary_with(result)).find("logit 5 is off"), std::string::npos);
+  EXPECT_EQ(result_json(result).at("besides").at("cases"), 3);
 }
 
 TEST(FailureText, NoByteOfASubjectReachesATerminalAsAControlCharacter) {

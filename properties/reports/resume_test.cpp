@@ -4,10 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "properties/reports/report.h"
+#include "properties/temporary_folder.h"
 #include "reference/error.h"
 
 namespace kvconform {
@@ -82,6 +86,27 @@ TEST(Resume, ResultsOfTheRunDoNotMatter) {
   now.cases = 3;
   now.complete = true;
   EXPECT_EQ(refusal(some_run(), now), "");
+}
+
+TEST(Resume, AFolderWithNothingButRunningCasesIsStartedAnew) {
+  const TemporaryFolder folder("kvconform-resume-test");
+  std::filesystem::create_directories(folder.path() / "running");
+  std::ofstream(folder.path() / "running" / "running-0.json") << "{}";
+  RunOptions options;
+  options.properties = {"chunking"};
+  options.cases = 2;
+  options.size = CaseSize::smoke;
+  options.report = folder.path();
+  try {
+    run_properties(options);
+    FAIL() << "not refused";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.id(), "KV2201");
+    EXPECT_NE(e.remedy().find("--resume"), std::string::npos);
+  }
+  options.resume = true;
+  EXPECT_EQ(run_properties(options).cases, 2);
+  EXPECT_TRUE(read_report(folder.path()).complete);
 }
 
 }  // namespace

@@ -147,6 +147,12 @@ void Descriptor::close() {
   fd_ = -1;
 }
 
+std::string quoted_for_shell(const std::string& word) {
+  std::string text = "'";
+  for (char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 ChildProcess::ChildProcess(const std::string& command, const std::atomic<bool>* stop)
     : stop_(stop) {
   start(command);
@@ -198,15 +204,33 @@ std::string ChildProcess::read_line(std::size_t most, Clock::time_point deadline
       throw ChildFailure(fmt::format("sent a line of more than {} bytes", most));
     }
     scanned_ = output_.size();
-    pump(deadline);
+    try {
+      pump(deadline);
+    } catch (ChildTimeout& late) {
+      late.arrived = unread_bytes();
+      throw;
+    }
   }
 }
 
 std::string ChildProcess::read_bytes(std::size_t count, Clock::time_point deadline) {
-  while (unread() < count) pump(deadline);
+  try {
+    while (unread() < count) pump(deadline);
+  } catch (ChildTimeout& late) {
+    late.payload = unread();
+    late.payload_due = count;
+    throw;
+  }
   std::string bytes = output_.substr(taken_, count);
   taken_ += count;
   return bytes;
+}
+
+bool ChildProcess::says_more(milliseconds patience) {
+  if (unread() > 0 || !out_.is_open()) return unread() > 0;
+  pollfd fd{out_.get(), POLLIN, 0};
+  if (poll(&fd, 1, static_cast<int>(patience.count())) > 0) receive();
+  return unread() > 0;
 }
 
 void ChildProcess::pump(Clock::time_point deadline) {

@@ -31,7 +31,12 @@ class ChildFailure : public std::runtime_error {
 class ChildTimeout : public ChildFailure {
  public:
   using ChildFailure::ChildFailure;
+  std::string arrived;                       ///< of the answer until then: a line without its end
+  std::size_t payload = 0, payload_due = 0;  ///< bytes of it, where it was the payload that lacked
 };
+
+/// A word of a command for /bin/sh, whatever characters it has.
+std::string quoted_for_shell(const std::string& word);
 
 /// A file descriptor with an owner.
 class Descriptor {
@@ -68,6 +73,9 @@ class ChildProcess {
   std::string read_bytes(std::size_t count, Clock::time_point deadline);
 
   std::size_t unread() const { return output_.size() - taken_; }
+  std::string unread_bytes() const { return output_.substr(taken_); }
+  /// Has it written more than was read? Waits for it no longer than `patience`.
+  bool says_more(std::chrono::milliseconds patience);
   bool all_written() const { return input_.size() == sent_; }
 
   /// The end of what it wrote to standard error, a few KB.

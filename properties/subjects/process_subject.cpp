@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "properties/subjects/protocol_messages.h"
 
@@ -13,6 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLastWordsShown = 1000;
+constexpr std::size_t kSurplusShown = 100;
 constexpr double kLongestTimeout = 1e6;  // seconds; keeps deadlines within the clock's range
 constexpr double kPatienceForQuit = 1;   // seconds, for the reply and again for the exit
 
@@ -21,6 +23,15 @@ std::string end_of(const std::string& words) {
   std::string text = words.substr(0, words.find_last_not_of("\r\n \t") + 1);
   if (text.size() <= kLastWordsShown) return text;
   return text.substr(text.size() - kLastWordsShown);
+}
+
+/// How far an answer had come: an engine that forgets a line's end, or to flush, looks like a hang.
+std::string words_arrived(const ChildTimeout& late) {
+  if (late.payload_due > 0)
+    return fmt::format("; {} of {} payload bytes had arrived", late.payload, late.payload_due);
+  if (late.arrived.empty()) return "";
+  return fmt::format("; {} bytes without a line end had arrived: \"{}\"", late.arrived.size(),
+                     printable(late.arrived, kSurplusShown));
 }
 
 json id_of(const std::string& id) {
@@ -49,8 +60,8 @@ auto ProcessSubject::guarded(const std::string& request, Body body) {
   try {
     return body();
   } catch (const ChildTimeout& e) {
-    fail(fmt::format("the process {} when asked for {} (limit {} s)", e.what(), request,
-                     options_.timeout));
+    fail(fmt::format("the process {} when asked for {} (limit {} s){}", e.what(), request,
+                     timeout_of(request), words_arrived(e)));
   } catch (const ChildFailure& e) {
     fail(fmt::format("the process {} when asked for {}", e.what(), request));
   } catch (const ProtocolViolation& e) {
@@ -125,7 +136,26 @@ void ProcessSubject::unload(ModelId model) {
   const LoadedModel gone = model_at(model);
   models_.erase(model);
   std::erase_if(sessions_, [&](const auto& entry) { return entry.second.model_id == model; });
-  if (child_ && gone.life == life_) ask({{"request", "unload"}, {"model", id_of(gone.id)}});
+  if (!child_ || gone.life != life_) return;
+  try {
+    ask({{"request", "unload"}, {"model", id_of(gone.id)}});
+  } catch (const SubjectBroken& e) {
+    broke_at_unload_ = e.what();
+    throw;
+  }
+}
+
+void ProcessSubject::end_case(std::chrono::milliseconds patience) {
+  if (!broke_at_unload_.empty()) throw SubjectBroken(std::exchange(broke_at_unload_, ""));
+  if (!child_ || !child_->says_more(patience)) return;
+  fail("the process " + surplus_words() + " when its case was over");
+}
+
+/// Bytes that nobody asked for.
+std::string ProcessSubject::surplus_words() const {
+  const std::string bytes = child_->unread_bytes();
+  return fmt::format("had written more than its last reply, {} bytes: \"{}\"", bytes.size(),
+                     printable(bytes, kSurplusShown));
 }
 
 Output ProcessSubject::score(ModelId model, const TokenRows& tokens, bool trace) {
@@ -235,15 +265,20 @@ Output ProcessSubject::ask_for_logits(const json& request, const TokenRows& toke
   });
 }
 
+double ProcessSubject::timeout_of(const std::string& request) const {
+  const bool longer = request == "hello" && options_.start_timeout > 0;
+  return longer ? options_.start_timeout : options_.timeout;
+}
+
 /// Sends a request and returns the reply, except for its payload. Errors become exceptions.
 json ProcessSubject::exchange(const json& request) {
   const std::string name = request["request"];
   if (!child_) throw SubjectBroken("the process is gone");
   const json reply = guarded(name, [&] {
-    if (child_->unread() > 0) throw ChildFailure("had written more than its last reply");
+    if (child_->says_more(std::chrono::milliseconds(0))) throw ChildFailure(surplus_words());
     deadline_ =
         ChildProcess::Clock::now() + std::chrono::duration_cast<ChildProcess::Clock::duration>(
-                                         std::chrono::duration<double>(options_.timeout));
+                                         std::chrono::duration<double>(timeout_of(name)));
     child_->write(request.dump() + "\n");
     json parsed = parse_reply(child_->read_line(kLongestLine, deadline_));
     if (!child_->all_written()) throw ChildFailure("answered before it had read the request");

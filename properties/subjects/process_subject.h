@@ -41,6 +41,7 @@ class ProcessSubject : public Subject {
   SessionId restore(ModelId model, const std::filesystem::path& file) override;
   CacheReport cache(SessionId session) override;
   void close(SessionId session) override;
+  void end_case(std::chrono::milliseconds patience) override;
 
  private:
   /// What a model or session is called over there, and what its answers must fit.
@@ -62,12 +63,14 @@ class ProcessSubject : public Subject {
   const Session& session_at(SessionId session) const;
   SessionId add_session(Session session, const nlohmann::json& reply);
 
+  double timeout_of(const std::string& request) const;
   nlohmann::json ask(const nlohmann::json& request);
   Output ask_for_logits(const nlohmann::json& request, const TokenRows& tokens, int vocab,
                         bool trace);
   /// Runs `body`; what the child or its messages do wrong ends the process and is SubjectBroken.
   template <class Body>
   auto guarded(const std::string& request, Body body);
+  std::string surplus_words() const;
   nlohmann::json exchange(const nlohmann::json& request);
   [[noreturn]] void refuse_or_break(const std::string& request, const nlohmann::json& reply);
   [[noreturn]] void fail(std::string what);  ///< ends the process, adds its last words
@@ -75,8 +78,9 @@ class ProcessSubject : public Subject {
   std::string command_;
   SubjectOptions options_;
   SubjectInfo info_;
-  bool known_ = false;    ///< info_ is the first answer to hello
-  std::string unusable_;  ///< why no process will be started any more
+  bool known_ = false;           ///< info_ is the first answer to hello
+  std::string broke_at_unload_;  ///< told at the end of the case: destructors unload
+  std::string unusable_;         ///< why no process will be started any more
   std::unique_ptr<ChildProcess> child_;
   ChildProcess::Clock::time_point deadline_;
   int life_ = 0;

@@ -17,6 +17,7 @@
 
 #include "properties/case_judge.h"
 #include "properties/history.h"
+#include "properties/replay.h"
 #include "properties/requirements.h"
 #include "properties/runner.h"
 #include "properties/shrinking.h"
@@ -188,7 +189,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadManner{"hang", "gave no complete answer in time when asked for extend (limit 1.5 s)"},
         BadManner{"hang-ignoring-sigterm", "gave no complete answer in time"},
-        BadManner{"half-a-message", "gave no complete answer in time"},
+        BadManner{"half-a-message",
+                  "(limit 1.5 s); 9 bytes without a line end had arrived: \"{\"ok\": tr\""},
         BadManner{"half-a-payload", "exited with status 7 in the middle of a message"},
         BadManner{"payload-too-large", "announces a payload of 99999999 bytes, expected "},
         BadManner{"payload-too-small", "announces a payload of "},
@@ -229,6 +231,39 @@ TEST_F(Processes, ARunGoesOnAfterEachCrash) {
   EXPECT_EQ(exit_code(summary), 4);
 }
 
+/// A case that scores only; what explains its failure opens sessions, and that kills the process.
+TEST_F(Processes, ABreakdownWhileAFailureIsExplainedLeavesTheFailureStanding) {
+  const std::string wrong = "fault:scores-scaled";
+  RunOptions options = run_of(server("exit-on-open-after-score", wrong), 8);
+  options.subjects.push_back("reference");
+  options.properties = {"agreement", "rotary-convention"};
+  const RunSummary summary = run_properties(options);
+  ASSERT_EQ(summary.results.size(), 4u);  // the run went on, also with the other subject
+  VerdictCounts counts = summary.results[0].counts;
+  EXPECT_GT(counts[VerdictKind::differs], 0);
+  EXPECT_GT(counts[VerdictKind::broken], 0);
+  EXPECT_EQ(summary.results[0].cases, 8);
+  ASSERT_TRUE(summary.results[0].failure && summary.results[0].besides);
+  EXPECT_EQ(summary.results[0].failure->verdict.kind, VerdictKind::broken);
+  EXPECT_THAT(summary.results[0].message, HasSubstr("exited with status 9 when asked for open"));
+  EXPECT_EQ(summary.results[0].besides->verdict, VerdictKind::differs);
+  EXPECT_TRUE(fs::exists(summary.results[0].besides->file));
+  EXPECT_EQ(summary.results[2].verdict, VerdictKind::conforms);
+  EXPECT_EQ(exit_code(summary), 4);
+}
+
+TEST_F(Processes, AScoredFailureKeepsItsVerdictWhenTheProbeForItsCauseBreaks) {
+  for (int i = 0;; ++i) {
+    ASSERT_LT(i, 100) << "no case that scores";
+    Case test_case = find_property("agreement").generate(5, i, CaseSize::smoke);
+    if (test_case.calls[0].kind != Call::Kind::score) continue;
+    test_case.subject = "process:" + server("exit-on-open-after-score", "fault:scores-scaled");
+    const PropertyResult result = replay_case(test_case, {});
+    EXPECT_EQ(result.verdict, VerdictKind::differs) << result.message;
+    break;
+  }
+}
+
 TEST_F(Processes, ACaseThatBreaksTheSubjectIsKeptAndBreaksItAgain) {
   const RunSummary summary = run_properties(run_of(server("half-a-payload"), 2));
   const PropertyResult& result = summary.results.at(0);
@@ -245,10 +280,33 @@ TEST_F(Processes, NanIsADifferenceAndNoBreakdown) {
 }
 
 TEST_F(Processes, UnsupportedIsRefusedAndInvalidForValidInputDiffers) {
-  EXPECT_EQ(run_properties(run_of(server("error-unsupported"), 3)).results.at(0).verdict,
-            VerdictKind::refused);
+  const RunSummary refused = run_properties(run_of(server("error-unsupported"), 3));
+  EXPECT_EQ(refused.results.at(0).verdict, VerdictKind::refused);
+  ASSERT_EQ(refused.results.at(0).reasons.size(), 1u);
+  EXPECT_EQ(refused.results.at(0).reasons[0].text, "on purpose");
+  EXPECT_EQ(refused.results.at(0).reasons[0].cases, 3);
+  EXPECT_EQ(exit_code(refused), 3);
   EXPECT_EQ(run_properties(run_of(server("error-invalid"), 3)).results.at(0).verdict,
             VerdictKind::differs);
+}
+
+class EachLateWord : public Processes, public testing::WithParamInterface<const char*> {};
+
+TEST_P(EachLateWord, BreaksItsCase) {
+  const RunSummary summary = run_properties(run_of(server(GetParam()), 4));
+  const PropertyResult& result = summary.results.at(0);
+  EXPECT_EQ(result.counts, (VerdictCounts{{VerdictKind::broken, 4}}));
+  EXPECT_THAT(result.message, HasSubstr("had written more than its last reply, "));
+  EXPECT_THAT(result.message, HasSubstr(": \"{\"ok\":true}"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Processes, EachLateWord,
+                         testing::Values("unload-answered-twice", "refuses-twice",
+                                         "score-answered-twice"));
+
+TEST_F(Processes, WordsLongAfterTheLastReplyBreakTheLastCase) {
+  const RunSummary summary = run_properties(run_of(server("late-line-after-unload"), 1));
+  EXPECT_EQ(summary.results.at(0).verdict, VerdictKind::broken);
 }
 
 struct Hopeless {

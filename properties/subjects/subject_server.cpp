@@ -47,6 +47,12 @@ void refuse(Reply& reply, const char* kind) {
   reply = {{{"error", {{"kind", kind}, {"message", "on purpose"}}}}, ""};
 }
 
+/// A line that nobody asked for, behind the reply.
+void add_line(Reply& reply) {
+  reply.fields["payload"] = reply.payload.size();
+  reply.payload += "{\"ok\":true}\n";
+}
+
 const std::map<std::string, Manner>& manners() {
   static const std::map<std::string, Manner> all = {
       {"healthy", [](const Moment&) {}},
@@ -106,6 +112,11 @@ const std::map<std::string, Manner>& manners() {
          for (int i = 0; i < 20000; ++i) std::cerr << "noise of the engine, line " << i << "\n";
          if (at.computes()) _exit(9);
        }},
+      {"exit-on-open-after-score",
+       [scored = false](const Moment& at) mutable {
+         scored |= at.request == "score";
+         if (scored && at.request == "open") _exit(9);
+       }},
       {"nan", [](const Moment& at) { fill_with_nan(at.reply.payload); }},
       {"error-failed",
        [](const Moment& at) {
@@ -130,6 +141,27 @@ const std::map<std::string, Manner>& manners() {
       {"model-is-a-list",
        [](const Moment& at) {
          if (at.request == "load") at.reply.fields["model"] = {1};
+       }},
+      {"unload-answered-twice",
+       [](const Moment& at) {
+         if (at.request == "unload") add_line(at.reply);
+       }},
+      {"refuses-twice",
+       [](const Moment& at) {
+         if (!at.computes()) return;
+         refuse(at.reply, "unsupported");
+         add_line(at.reply);
+       }},
+      {"score-answered-twice",
+       [](const Moment& at) {
+         if (at.request == "score") add_line(at.reply);
+       }},
+      {"late-line-after-unload",
+       [](const Moment& at) {
+         if (at.request != "unload" || fork() != 0) return;
+         usleep(3000);
+         std::cout << "{\"ok\":true}\n" << std::flush;
+         _exit(0);
        }},
       {"hello-fails-once",
        [](const Moment& at) {
