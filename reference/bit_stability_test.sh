@@ -76,7 +76,8 @@ missing() {
 # compile COMPILER OPTIONS FOLDER SOURCE: one object. $include and $ccache come from the caller.
 compile() {
   # shellcheck disable=SC2086  # options are words
-  $ccache "$1" -std=c++20 ${FLAGS:-} $2 -DFMT_HEADER_ONLY -I "$source_folder" "${include[@]}" \
+  $ccache "$1" -std=c++20 ${FLAGS:-} $2 -DFMT_HEADER_ONLY \
+    -DKVCONFORM_GOLDEN_SOURCE_DIR="\"$source_folder/golden\"" -I "$source_folder" "${include[@]}" \
     -c "$4" -o "$3/$(basename "$4").o"
 }
 
