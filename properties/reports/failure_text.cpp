@@ -87,8 +87,8 @@ std::string describe_values(const Difference& at) {
 
 std::string describe_others(const OtherFailure& others) {
   const std::string again = others.file.empty() ? "" : "; again: " + replay_of(others.file);
-  return fmt::format("{} case{} {}, the first: {}{}", others.cases, others.cases == 1 ? "" : "s",
-                     to_string(others.verdict), others.message, again);
+  return fmt::format("{} in {} case{}, the first: {}{}", to_string(others.verdict), others.cases,
+                     others.cases == 1 ? "" : "s", others.message, again);
 }
 
 std::string describe_place(const Difference& at) {

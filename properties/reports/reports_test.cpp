@@ -225,7 +225,7 @@ TEST(Reports, AnotherKindOfFailureStandsBesideTheOneShown) {
   result.failure->verdict.first_difference->seen = 7;
   result.besides = OtherFailure{VerdictKind::differs, 3, "logit 5 is off", "f/x.json"};
   const std::string text = failure_text(result);
-  EXPECT_NE(text.find("besides    3 cases differs, the first: logit 5 is off; again: kvconform "
+  EXPECT_NE(text.find("besides    differs in 3 cases, the first: logit 5 is off; again: kvconform "
                       "replay f/x.json"),
             std::string::npos)
       << text;
