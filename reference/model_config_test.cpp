@@ -379,7 +379,6 @@ const Refusal refusals[] = {
     {"KV1014", "gemma3n_text", R"({"head_dim": 7})", "7"},
     {"KV1014", "gemma4_text", R"({"global_head_dim": 9})", "layer 5"},
     {"KV1015", "gemma3n_text", R"({"hidden_size": 2049})", "2049"},
-    {"KV1007", "gemma3n_text", R"({"sliding_window": 4000000000})", "4000000000"},
     {"KV1016", "gemma3n_text", R"({"sliding_window": 0})", "sliding_window is 0"},
     {"KV1016", "gemma4_text", R"({"sliding_window": -1})", "sliding_window is -1"},
     {"KV1017", "gemma4_text", R"({"enable_moe_block": true})", "num_experts is missing"},
@@ -407,6 +406,16 @@ TEST(ModelConfig, EachRefusalHasItsIdAndNamesThingAndValue) {
     const std::string seen = refusal_of(config);
     EXPECT_EQ(seen.substr(0, 6), expected.id) << seen;
     EXPECT_NE(seen.find(expected.named), std::string::npos) << seen;
+  }
+}
+
+TEST(ModelConfig, TheRangeOfferedForAWindowIsTheOneThatIsAccepted) {
+  try {
+    parse_model_config({{"model_type", "gemma3n_text"}, {"sliding_window", 4000000000}});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.id(), "KV1007");
+    EXPECT_NE(error.remedy().find("[1, 1073741824]"), std::string::npos) << error.remedy();
   }
 }
 
