@@ -111,6 +111,17 @@ class DeadTensorsRequired : public WrappedSubject {
   }
 };
 
+class PrefixUnknown : public WrappedSubject {
+ public:
+  using WrappedSubject::WrappedSubject;
+  ModelId load(const ModelSource& source) override {
+    const std::string prefix = source.checkpoint()->report().prefix;
+    if (prefix != "model.")
+      throw SubjectRefusal(SubjectRefusal::Kind::invalid, "model.embed_tokens.weight is missing");
+    return WrappedSubject::load(source);
+  }
+};
+
 class ConsumersHoldCaches : public WrappedSubject {
  public:
   using WrappedSubject::WrappedSubject;
@@ -201,6 +212,9 @@ std::unique_ptr<Subject> accepts_all_layers_shared(std::unique_ptr<Subject> inne
 }
 std::unique_ptr<Subject> dead_tensors_required(std::unique_ptr<Subject> inner) {
   return std::make_unique<DeadTensorsRequired>(std::move(inner));
+}
+std::unique_ptr<Subject> prefix_unknown(std::unique_ptr<Subject> inner) {
+  return std::make_unique<PrefixUnknown>(std::move(inner));
 }
 std::unique_ptr<Subject> consumers_hold_caches(std::unique_ptr<Subject> inner) {
   return std::make_unique<ConsumersHoldCaches>(std::move(inner));

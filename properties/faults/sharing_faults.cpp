@@ -117,7 +117,12 @@ std::vector<Planted> sharing_faults() {
            {"dead-tensors-required", "mlx-lm #1158, vLLM #54917, tpu-inference #3299",
             "a file without projections for consumers is refused", kC04, "load-tolerance",
             site::nowhere},
-           dead_tensors_required}};
+           dead_tensors_required},
+          {FaultKind::none,
+           {"prefix-unknown", "tpu-inference #3299, mlx-lm #1158",
+            "names of tensors are read under one prefix, which published files do not have", kC04,
+            "load-tolerance", site::nowhere},
+           prefix_unknown}};
 }
 
 }  // namespace kvconform

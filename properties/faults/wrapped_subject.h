@@ -97,6 +97,7 @@ std::unique_ptr<Subject> refusal_leaves_half_a_call(std::unique_ptr<Subject> inn
 std::unique_ptr<Subject> accepts_invalid_map(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> accepts_all_layers_shared(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> dead_tensors_required(std::unique_ptr<Subject> inner);
+std::unique_ptr<Subject> prefix_unknown(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> consumers_hold_caches(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> windows_reserve_capacity(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> report_forgets_rewind(std::unique_ptr<Subject> inner);
