@@ -72,6 +72,23 @@ TEST(Check, a_timeout_limits_each_request) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
+TEST(Serve, a_subject_in_a_process_of_its_own_keeps_its_promises) {
+  const std::string server = std::string("process:exec '") + KVCONFORM_PROGRAM + "' serve ";
+  const Checked checked({"--subject", server + "reference", "--property", "chunking",  //
+                         "--property", "save-and-restore", "--cases", "10"});
+  EXPECT_EQ(checked.outcome.exit_code, 0) << checked.outcome.out << checked.outcome.error;
+  EXPECT_EQ(checked.summary.at("counts").at("conforms"), 20) << checked.summary;
+  // A difference in the last bits, far within every budget: caught because equal bits are promised.
+  const Checked broken({"--subject", server + "fault:sum-order-changes", "--property",
+                        "determinism", "--cases", "20"});
+  EXPECT_EQ(broken.outcome.exit_code, 1) << broken.outcome.out << broken.outcome.error;
+}
+
+TEST(Serve, only_subjects_of_this_program_are_served) {
+  for (const char* subject : {"process:false", "nonsense"})
+    EXPECT_EQ(run_program({"serve", subject}).exit_code, 2) << subject;
+}
+
 TEST(Check, a_healthy_reference_conforms_and_the_last_line_has_the_rate) {
   const Checked checked({"--cases", "5", "--seed", "3"});
   // So few cases meet too few hard classes: that has an exit code of its own.
