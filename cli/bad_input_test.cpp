@@ -149,7 +149,7 @@ TEST(BadCall, unknown_words_are_refused_with_what_may_have_been_meant) {
   expect_refused({"check", "--caes", "5"}, "KV4002", "did you mean --cases?");
   expect_refused({"check", "--property", "no-such-property"}, "KV4008", "no-such-property");
   expect_refused({"check", "--subject", "no-such-subject"}, "KV21", "no-such-subject");
-  expect_refused({"doctor", "extra"}, "KV4003", "extra");
+  expect_refused({"doctor", "extra"}, "KV4003", "kvconform doctor does not take \"extra\"");
 }
 
 TEST(BadCall, values_that_an_option_does_not_take_are_refused) {

