@@ -140,7 +140,7 @@ TEST_F(BadInput, folders_that_hold_something_are_not_written_into) {
 
 TEST(BadCall, unknown_words_are_refused_with_what_may_have_been_meant) {
   expect_refused({"chekc"}, "KV4001", "did you mean check?");
-  expect_refused({"bench"}, "KV4001", "the commands are");
+  expect_refused({"no-such-command"}, "KV4001", "the commands are");
   expect_refused({"golden"}, "KV4001", "verify");
   expect_refused({"test"}, "KV4001", "./kvconform test");
   expect_refused({"golden", "verfy"}, "KV4001", "did you mean verify?");
@@ -149,7 +149,7 @@ TEST(BadCall, unknown_words_are_refused_with_what_may_have_been_meant) {
   expect_refused({"check", "--caes", "5"}, "KV4002", "did you mean --cases?");
   expect_refused({"check", "--property", "no-such-property"}, "KV4008", "no-such-property");
   expect_refused({"check", "--subject", "no-such-subject"}, "KV21", "no-such-subject");
-  expect_refused({"doctor", "extra"}, "KV4003", "extra");
+  expect_refused({"doctor", "extra"}, "KV4003", "kvconform doctor does not take \"extra\"");
 }
 
 TEST(BadCall, values_that_an_option_does_not_take_are_refused) {
@@ -180,9 +180,11 @@ TEST(BadCall, an_output_never_replaces_a_device_or_what_is_read) {
   expect_refused({"check", "--report", ""}, "KV4003", "--report");
 }
 
-TEST(BadCall, what_this_version_does_not_have_is_refused_and_never_ignored) {
-  for (const char* subject : {"plugin:x.so", "transformers", "mlx-lm"})
-    expect_refused({"check", "--subject", subject}, "KV4006", "not available in this version");
+TEST(BadCall, plugins_and_variants_that_do_not_exist_are_refused_before_anything_runs) {
+  for (const char* subject : {"plugin:", "plugin:/no/such/engine.so", "plugin:/"})
+    expect_refused({"check", "--subject", subject}, "KV2140", subject);
+  for (const char* subject : {"mlx-lm:float8", "mlx-lm:", "mlx-lm:float32,float32"})
+    expect_refused({"check", "--subject", subject}, "KV2131", "has no variant");
 }
 
 TEST(BadCall, a_list_does_not_hide_wrong_names_beside_it) {

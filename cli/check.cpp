@@ -14,7 +14,6 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/stored_results.h"
-#include "cli/subjects.h"
 #include "cli/timeout.h"
 #include "cli/version.h"
 #include "cli/words.h"
@@ -93,8 +92,6 @@ void complete(Options& options) {
                 "add --report DIR, the folder of the run that was interrupted");
   RunOptions& run = options.run;
   if (run.subjects.empty()) run.subjects = {"reference"};
-  for (const std::string& subject : run.subjects) require_available(subject);
-  require_available(run.against);
   choose_properties(options.properties, run);
   run.models.assign(options.models.begin(), options.models.end());
   require_stored_can_run(run);

@@ -50,6 +50,8 @@ Action add_golden_record(CLI::App& app);
 Action add_golden_approve(CLI::App& app);
 Action add_golden_prune(CLI::App& app);
 Action add_golden_export(CLI::App& app);
+Action add_bench(CLI::App& app);
+Action add_bench_compare(CLI::App& app);
 Action add_faults(CLI::App& app);
 Action add_report_merge(CLI::App& app);
 Action add_serve(CLI::App& app);

@@ -82,6 +82,11 @@ std::string help_of_prefix(const std::string& first) {
 const Command& take_command(Words& words) {
   const std::string first = words.front();
   words.erase(words.begin());
+  if (const Command* command =
+          words.empty() ? nullptr : find_command(first + " " + words.front())) {
+    words.erase(words.begin());
+    return *command;
+  }
   if (const Command* command = find_command(first)) return *command;
   const Words seconds = second_words(first);
   if (seconds.empty()) unknown_command(first, command_names(), "the commands are");
@@ -89,10 +94,7 @@ const Command& take_command(Words& words) {
   if (words.empty())
     throw Error("KV4001", fmt::format("{} needs a second word", first),
                 after + " " + listed(seconds));
-  const std::string second = words.front();
-  words.erase(words.begin());
-  if (const Command* command = find_command(first + " " + second)) return *command;
-  unknown_command(second, seconds, after);
+  unknown_command(words.front(), seconds, after);
 }
 
 Words option_names(const CLI::App& app) {
@@ -122,7 +124,10 @@ Error explained(const CLI::App& app, const CLI::ParseError& error) {
 
 ExitCode run_command(const Command& command, Words words) {
   CLI::App app(command.summary, fmt::format("kvconform {}", command.name));
-  app.footer(fmt::format("\nExample:\n  {}", command.example));
+  std::string more;
+  for (const std::string& second : second_words(command.name))
+    more += fmt::format("\nSee also: kvconform {} {} --help", command.name, second);
+  app.footer(fmt::format("\nExample:\n  {}{}", command.example, more));
   const Action action = command.add(app);
   try {
     app.parse(Words(words.rbegin(), words.rend()));  // CLI11 takes the words last to first
@@ -145,7 +150,8 @@ ExitCode dispatch(Words words) {
     write_out(general_help());
     return ExitCode::conforms;
   }
-  if (words.size() > 1 && asks_for_help(words[1]) && !second_words(words[0]).empty()) {
+  if (words.size() > 1 && asks_for_help(words[1]) && !find_command(words[0]) &&
+      !second_words(words[0]).empty()) {
     write_out(help_of_prefix(words[0]));
     return ExitCode::conforms;
   }

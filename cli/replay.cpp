@@ -8,7 +8,6 @@
 #include "cli/interrupt.h"
 #include "cli/numbers.h"
 #include "cli/output.h"
-#include "cli/subjects.h"
 #include "cli/timeout.h"
 #include "properties/replay.h"
 #include "properties/reports/report.h"
@@ -29,8 +28,6 @@ void print_result(const std::string& file, const PropertyResult& result) {
 }
 
 ExitCode replay(Options& options) {
-  for (const std::string& subject : {options.replay.subject, options.replay.against})
-    require_available(subject);
   std::vector<Case> cases;  // all are read first: a wrong file is said before anything runs
   for (const std::string& file : options.files) cases.push_back(read_case(file));
   options.replay.process.stop = &stop_on_interrupt();
@@ -38,7 +35,6 @@ ExitCode replay(Options& options) {
   summary.complete = true;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (*options.replay.process.stop) return ExitCode::interrupted;
-    require_available(cases[i].subject);
     summary.results.push_back(replay_case(cases[i], options.replay));
     print_result(options.files[i], summary.results.back());
   }

@@ -20,7 +20,6 @@
 #include "cli/output.h"
 #include "cli/output_file.h"
 #include "cli/processors.h"
-#include "cli/subjects.h"
 #include "cli/words.h"
 #include "golden/sha256.h"
 #include "properties/case.h"
@@ -148,7 +147,6 @@ void save(const Logits& logits, const std::filesystem::path& file) {
 }
 
 ExitCode run(const Options& options) {
-  require_available(options.subject);
   const std::filesystem::path target =
       options.save ? output_file(*options.save, "--save", options.folder) : "";
   const std::vector<int> tokens = prompt_of(options);

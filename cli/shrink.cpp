@@ -10,7 +10,6 @@
 #include "cli/numbers.h"
 #include "cli/output.h"
 #include "cli/output_file.h"
-#include "cli/subjects.h"
 #include "cli/timeout.h"
 #include "properties/replay.h"
 #include "properties/reports/report.h"
@@ -40,9 +39,7 @@ RunSummary summary_of(const PropertyResult& result) {
 
 ExitCode shrink(Options& options) {
   ShrinkOptions& how = options.shrink;
-  for (const std::string& subject : {how.subject, how.against}) require_available(subject);
   const Case given = read_case(options.file);
-  require_available(given.subject);
   const std::filesystem::path target = target_of(options);
   how.stop = &stop_on_interrupt();
   how.process.stop = how.stop;

@@ -1,5 +1,5 @@
-// Which subjects of the command line this program can make, and in what words it refuses the
-// others. Making them is the registry's work (properties/subject_registry.h).
+// Which subjects the command line knows of, and whether they can run here. Making them is the
+// registry's work (properties/subject_registry.h).
 #pragma once
 
 #include <string>
@@ -8,14 +8,10 @@
 namespace kvconform::cli {
 
 struct SubjectStatus {
-  std::string subject, text;  ///< "process:COMMAND", "cannot run: not available in this version"
+  std::string subject, text;  ///< "process:COMMAND", "can run: …"
 };
 
-/// Every kind of subject that the command line knows of, for `doctor`.
+/// Every kind of subject, for `doctor`.
 std::vector<SubjectStatus> subject_statuses();
-
-/// Throws Error KV4006 for a kind that this version does not have, in words that say so; leaves the
-/// spelling of the others to the registry.
-void require_available(const std::string& subject);
 
 }  // namespace kvconform::cli

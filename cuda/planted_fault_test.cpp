@@ -172,6 +172,18 @@ bool gate_races() {
   return !run.reports().empty();
 }
 
+/// A product of one token reads each weight once.
+bool gate_traffic() {
+  RandomNumbers random{8};
+  const int k = 300, n = 20;
+  const auto w = on_device(random.numbers(k * n), "weights"), x = on_device(random.numbers(k));
+  const auto y = fresh(n);
+  dv::emu::CheckedRun run(/*count_traffic=*/true);
+  project({x.data(), w.data(), nullptr, y.data(), 1, k, n, k, n});
+  const dv::emu::BufferTraffic weights = run.buffer("weights");
+  return weights.distinct_read != 4 * k * n || weights.read != weights.distinct_read;
+}
+
 struct Gate {
   const char* name;
   bool (*fails)();
@@ -184,6 +196,7 @@ const Gate kRing{"ring", gate_ring};
 const Gate kBatch{"batch", gate_batch};
 const Gate kZeroRow{"zero row", gate_zero_row};
 const Gate kRaces{"races", gate_races};
+const Gate kTraffic{"traffic", gate_traffic};
 
 struct Planted {
   PlantedFault fault;
@@ -219,7 +232,8 @@ const Planted planted[] = {ROW(norm_reads_pieces_too_early, kRaces),
                            ROW(gate_takes_the_next_rows_up, kAgreement),
                            ROW(experts_weight_of_the_first_choice, kAgreement),
                            ROW(sparsity_sample_deviation, kAgreement),
-                           ROW(magnitude_without_bound, kZeroRow)};
+                           ROW(magnitude_without_bound, kZeroRow),
+                           ROW(projection_reads_weights_twice, kTraffic)};
 #undef ROW
 
 class EachFault : public testing::TestWithParam<Planted> {
@@ -236,7 +250,8 @@ INSTANTIATE_TEST_SUITE_P(Planted, EachFault, testing::ValuesIn(planted),
                          [](const auto& row) { return row.param.name; });
 
 TEST(HealthyKernels, pass_every_gate) {
-  for (const Gate& gate : {kAgreement, kLong, kWide, kForms, kRing, kBatch, kZeroRow, kRaces})
+  for (const Gate& gate :
+       {kAgreement, kLong, kWide, kForms, kRing, kBatch, kZeroRow, kRaces, kTraffic})
     EXPECT_FALSE(gate.fails()) << gate.name;
 }
 

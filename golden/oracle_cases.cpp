@@ -61,7 +61,7 @@ OracleCase::Measured parse_measured(const json& j) {
           optional_number(j, "chunked_vs_no_cache")};
 }
 
-OracleCase parse_case(const json& j) {
+OracleCase parse_oracle_case(const json& j) {
   OracleCase oracle;
   oracle.name = j.at("name");
   oracle.family = j.at("family");
@@ -99,7 +99,7 @@ fs::path golden_dir() {
 }
 
 OracleCase load_oracle_case(const fs::path& folder) {
-  OracleCase oracle = with_json(folder / "case.json", parse_case);
+  OracleCase oracle = with_json(folder / "case.json", parse_oracle_case);
   oracle.folder = folder;
   oracle.expected = read_expected_arrays(folder / "expected.safetensors");
   check_prompts(oracle);

@@ -21,8 +21,9 @@ std::string reasons_text(const PropertyResult& result);
 /// Cases of generated properties that were compared on one subject.
 std::int64_t compared_on(const RunSummary& summary, const std::string& subject);
 
-/// How often each hard class must be met among that many compared cases.
-std::int64_t required_among(std::int64_t compared);
+/// How often a hard class must be met among that many compared cases, one in `one_in` of which
+/// belong to it: a share of them, and no more than luck alone misses once in a million runs.
+std::int64_t required_among(std::int64_t compared, int one_in);
 
 /// Fills what is required of each subject, and the totals over all of them; nothing is required of
 /// runs that are incomplete or not judged (`coverage_judged`).

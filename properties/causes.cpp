@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "reference/layer_plan.h"
 
 namespace kvconform {
@@ -102,7 +104,51 @@ std::string attention_cause(const std::string& property, const LayerPlan& layer,
   return "";
 }
 
+/// Tokens that the rows of the session hold once call `last` has run; rewinds are not looked at.
+std::vector<int> fed_until(const Case& test_case, int last) {
+  std::vector<int> fed;
+  const auto& calls = test_case.calls;
+  for (int i = 0; i <= last && i < static_cast<int>(calls.size()); ++i) {
+    if (calls[i].kind != Call::Kind::extend || calls[i].session != calls[last].session) continue;
+    fed.resize(std::max(fed.size(), calls[i].tokens.size()));
+    for (std::size_t r = 0; r < calls[i].tokens.size(); ++r)
+      fed[r] += static_cast<int>(calls[i].tokens[r].size());
+  }
+  return fed;
+}
+
+/// A row whose window is not full yet, beside one that has gone past it.
+std::string padded_ring_cause(const Case& test_case, const LayerPlan& layer, const Difference& at) {
+  if (test_case.property != "batch-rows" || layer.window == 0 || at.call < 0) return "";
+  const std::vector<int> fed = fed_until(test_case, at.call);
+  const bool wrapped =
+      std::any_of(fed.begin(), fed.end(), [&](int count) { return count > layer.window; });
+  if (!wrapped || at.token >= layer.window) return "";
+  return fmt::format(
+      "sliding layer {} (window {}) is the first to part, in a row whose window still holds "
+      "padding while another row's ring has wrapped: is padding counted from the ring's oldest "
+      "slot when a call brings several tokens (mlx-lm 0.32.2, BatchRotatingKVCache)?",
+      layer.layer, layer.window);
+}
+
 }  // namespace
+
+std::string cause_by_path(const ModelConfig& config, const Difference& at, RightPath right) {
+  if (at.part != "attention" || at.layer < 0 || at.layer >= config.num_layers) return "";
+  const LayerPlan layer = plan_layers(config)[at.layer];
+  if (layer.owns_keys() || right == RightPath::unknown) return "";
+  const std::string who =
+      fmt::format("layer {} is the first to part and reads the keys and values of layer {}; ",
+                  layer.layer, layer.owner);
+  if (right == RightPath::cached) {
+    return who +
+           "with a cache it is right, without one it does not get them: it projects its own "
+           "(mlx-lm #1674)";
+  }
+  return who +
+         "without a cache it is right, with one it is not: its queries are rotated by a position "
+         "read after the owner's append (mlx-lm #1805), or only the current call's keys reach it";
+}
 
 std::string likely_cause(const Case& test_case, const ModelConfig& config, const Difference& at) {
   if (at.part == "embedding") return "the embedding itself differs: row, scale or precision";
@@ -111,6 +157,8 @@ std::string likely_cause(const Case& test_case, const ModelConfig& config, const
   if (at.layer < 0 || at.layer >= config.num_layers) return "";
   const LayerPlan layer = plan_layers(config)[at.layer];
   if (at.part == "attention") {
+    const std::string padded = padded_ring_cause(test_case, layer, at);
+    if (!padded.empty()) return padded;
     const std::string session = session_cause(test_case.property, &layer, at.token);
     return session.empty() ? attention_cause(test_case.property, layer, at.token) : session;
   }

@@ -1,15 +1,19 @@
 // README.md is true of the code: its table has every property with its sentence, its source and a
-// fault that is planted for it, and the notes name properties there are.
+// fault that is planted for it; what each catches alone or before all others is so, which takes
+// minutes and is tried with KVCONFORM_ALL_FAULTS set.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "properties/faults/fault_matrix.h"
 #include "properties/faults/faults.h"
+#include "properties/faults/property_shares.h"
 #include "properties/property.h"
 
 namespace kvconform {
@@ -63,6 +67,55 @@ TEST(Readme, TheTableHasEachPropertyWithItsSentenceItsSourceAndAFaultPlantedForI
     ASSERT_NE(fault, all_faults().end()) << (*row)[3];
     EXPECT_EQ(fault->caught_by, property->name()) << fault->name;
     EXPECT_EQ((*row)[4], property->source()) << property->name();
+  }
+}
+
+const char* const kShares = "| property | alone | before all others | why it stays |";
+
+std::vector<std::string> names_in(const std::string& cell) {
+  std::vector<std::string> names;
+  std::istringstream parts(cell);
+  for (std::string name; std::getline(parts, name, ',');) names.push_back(unquoted(trimmed(name)));
+  return names;
+}
+
+TEST(Readme, EachPropertyCatchesAFaultAloneOrBeforeAllOthersOrHasAReasonToStay) {
+  const std::vector<Cells> rows = table_under(kShares);
+  EXPECT_EQ(rows.size(), all_properties().size());
+  for (const auto& property : all_properties()) {
+    const Cells* row = row_of(rows, property->name());
+    ASSERT_TRUE(row) << property->name();
+    ASSERT_EQ(row->size(), 4u) << property->name();
+    const bool earns_its_place = !(*row)[1].empty() || !(*row)[2].empty();
+    EXPECT_TRUE(earns_its_place || (*row)[3].size() > 40) << property->name();
+  }
+}
+
+FaultResult asked_of_all(const std::string& name) {
+  MatrixOptions options;
+  options.size = CaseSize::smoke;
+  options.whole = true;
+  for (const Fault& fault : all_faults())
+    if (fault.name == name) options.faults = {fault};
+  EXPECT_EQ(options.faults.size(), 1u) << "no such fault: " << name;
+  return run_fault_matrix(options).at(0);
+}
+
+TEST(Readme, WhatAPropertyIsSaidToCatchAloneOrBeforeAllOthersItDoes) {
+  if (std::getenv("KVCONFORM_ALL_FAULTS") == nullptr) GTEST_SKIP() << "takes minutes";
+  for (const Cells& row : table_under(kShares)) {
+    ASSERT_EQ(row.size(), 4u) << row[0];
+    for (const std::size_t column : {1, 2}) {
+      for (const std::string& fault : names_in(row[column])) {
+        const std::vector<PropertyShare> shares = shares_of({asked_of_all(fault)});
+        const auto own = std::find_if(shares.begin(), shares.end(), [&](const PropertyShare& s) {
+          return s.property == unquoted(row[0]);
+        });
+        ASSERT_NE(own, shares.end()) << row[0];
+        EXPECT_EQ(column == 1 ? own->alone.size() : own->first.size(), 1u)
+            << row[0] << ": " << fault;
+      }
+    }
   }
 }
 

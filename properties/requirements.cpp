@@ -185,52 +185,68 @@ Course course_of(const Case& test_case, const ModelConfig& config) {
   return CourseReader(window_of(config)).read(test_case.calls);
 }
 
+constexpr int kCommon = 16;
+
+/// The classes that one family has, and how rare they are.
+const std::map<std::string, int>& family_classes() {
+  static const std::map<std::string, int> classes = {
+      {"gemma4: experts", kCommon},
+      {"gemma4: two head sizes", 70},
+      {"gemma4: values from keys", kCommon},
+      {"gemma4: partial rotary", kCommon},
+      {"gemma3n: activation sparsity", kCommon},
+      {"gemma3n: smaller per-layer vocabulary", kCommon}};
+  return classes;
+}
+
 bool shares_of_type(const std::vector<LayerPlan>& plan, AttentionType type) {
   return std::any_of(plan.begin(), plan.end(),
                      [type](const LayerPlan& l) { return !l.owns_keys() && l.type == type; });
 }
 
-/// A hard class that both families have, and what a subject needs for it.
+/// A hard class that both families have, what a subject needs for it, and how rare it is: of the
+/// cases compared on a subject, one in so many at least, whatever else the subject can do.
 struct HardClass {
   const char* name;
   std::vector<std::string> needs;
+  int one_in = kCommon;
 };
 
 const std::vector<HardClass>& hard_classes() {
   static const std::vector<HardClass> classes = {
       {"window crossed", {}},
-      {"window crossed in decode", {"cache"}},
+      {"window crossed in decode", {"cache"}, 30},
       {"ring wrapped", {"cache"}},
       {"chunk longer than the window", {}},
-      {"chunk as long as the window", {}},
-      {"window of one", {}},
-      {"chunk after decode", {"cache", "chunked"}},
+      {"chunk as long as the window", {}, 80},
+      {"window of one", {}, 65},
+      {"chunk after decode", {"cache", "chunked"}, 55},
       {"several chunks", {"cache", "chunked"}},
       {"batch of unequal rows", {"batch", "ragged"}},
-      {"batch of four rows or more", {"cache", "batch"}},
+      {"batch of four rows or more", {"cache", "batch", "ragged"}, 160},
       {"no layer shared", {}},
       {"layers shared", {}},
-      {"both attention types shared", {}},
+      {"both attention types shared", {}, 160},
       {"several key/value heads shared", {}},
-      {"all but one layer shared", {}},
+      {"all but one layer shared", {}, 20},
       {"explicit sharing map", {"sharing_map"}},
       {"owner not adjacent", {}},
       {"heads 6 over 2 or 3", {}},
       {"soft cap", {}},
-      {"rewind", {"cache", "rewind"}},
-      {"rewind to nothing", {"cache", "rewind"}},
-      {"rewind by nothing", {"cache", "rewind"}},
-      {"fork, reorder or save", {"cache", "fork", "reorder", "save"}},
-      {"rewind past the wrap", {"cache", "rewind"}},
-      {"window wrapped in a batch", {"cache", "batch"}},
-      {"batch with an empty row", {"cache", "batch", "ragged"}},
-      {"fork, then both go on", {"cache", "fork"}},
-      {"restore after the wrap", {"cache", "save"}},
-      {"restore after a rewind", {"cache", "save", "rewind"}},
-      {"position near 2^8 or later", {"cache", "start"}},
-      {"position near 2^11 or later", {"cache", "start"}},
-      {"position near 2^14 or later", {"cache", "start"}},
-      {"position near 2^17", {"cache", "start"}}};
+      {"rewind", {"cache", "rewind"}, 45},
+      {"rewind to nothing", {"cache", "rewind"}, 70},
+      {"rewind by nothing", {"cache", "rewind"}, 120},
+      {"fork, reorder or save", {"cache", "fork", "reorder", "save"}, 20},
+      {"rewind past the wrap", {"cache", "rewind"}, 80},
+      {"window wrapped in a batch", {"cache", "batch", "ragged"}, 20},
+      {"batch with an empty row", {"cache", "batch", "ragged"}, 20},
+      {"fork, then both go on", {"cache", "fork"}, 65},
+      {"restore after the wrap", {"cache", "save"}, 130},
+      {"restore after a rewind", {"cache", "save", "rewind"}, 250},
+      {"position near 2^8 or later", {"cache", "start"}, 70},
+      {"position near 2^11 or later", {"cache", "start"}, 80},
+      {"position near 2^14 or later", {"cache", "start"}, 95},
+      {"position near 2^17", {"cache", "start"}, 220}};
   return classes;
 }
 
@@ -341,13 +357,19 @@ bool can_meet(const std::string& coverage_class, const SubjectInfo& info) {
   return true;  // classes of one family's models need nothing more
 }
 
+int one_case_in(const std::string& coverage_class) {
+  const auto found = family_classes().find(coverage_class);
+  if (found != family_classes().end()) return found->second;
+  const std::string name = coverage_class.substr(coverage_class.find(": ") + 2);
+  for (const HardClass& hard : hard_classes()) {
+    if (name == hard.name) return hard.one_in;
+  }
+  return kCommon;
+}
+
 std::set<std::string> all_coverage_classes() {
-  std::set<std::string> classes = {"gemma4: experts",
-                                   "gemma4: two head sizes",
-                                   "gemma4: values from keys",
-                                   "gemma4: partial rotary",
-                                   "gemma3n: activation sparsity",
-                                   "gemma3n: smaller per-layer vocabulary"};
+  std::set<std::string> classes;
+  for (const auto& [name, one_in] : family_classes()) classes.insert(name);
   for (const HardClass& hard : hard_classes()) {
     classes.insert(std::string("gemma3n: ") + hard.name);
     classes.insert(std::string("gemma4: ") + hard.name);

@@ -25,6 +25,10 @@ std::set<std::string> coverage_classes(const Case& test_case, const ModelConfig&
 /// capabilities and, for rewinds past the wrap, the margin.
 bool can_meet(const std::string& coverage_class, const SubjectInfo& info);
 
+/// The generators see to it that of the cases compared on any subject that can meet the class at
+/// least one in so many belongs to it.
+int one_case_in(const std::string& coverage_class);
+
 /// Every class there is.
 std::set<std::string> all_coverage_classes();
 

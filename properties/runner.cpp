@@ -17,11 +17,17 @@
 #include "properties/reports/report.h"
 #include "properties/reports/resume.h"
 #include "properties/subject_registry.h"
+#include "properties/subjects/adapters.h"
 #include "properties/temporary_folder.h"
 #include "reference/error.h"
 
 namespace kvconform {
 namespace {
+
+// Somebody else's engine in Python takes 20 to 50 ms a case: unless more is asked for, a check of
+// it is over in a minute, too.
+constexpr std::int64_t kAdapterCases = 40;
+constexpr double kAdapterShrinkSeconds = 3;
 
 using Clock = std::chrono::steady_clock;
 
@@ -177,6 +183,9 @@ class Run {
       summary_.subjects[subject].info = info;
       if (limits.cases > 0 && options_.cases == 0 && info.emulated) {  // fibers are slow
         limits.cases = std::min(limits.cases, default_cases(CaseSize::emulated));
+      }
+      if (limits.cases > 0 && options_.cases == 0 && find_adapter(subject)) {
+        limits.cases = std::min(limits.cases, kAdapterCases);
       }
       const std::string unmet = unmet_needs(property, info);
       if (!unmet.empty()) {
@@ -352,7 +361,7 @@ class Run {
     const Case test_case =
         asked_of_subject(generate_case(options_, property, record.index, record.size), subject);
     const FailureStudy failure =
-        studied(property, test_case, record.verdict, options_.shrink_seconds);
+        studied(property, test_case, record.verdict, shrink_seconds(subject));
     if (failure.verdict.kind == VerdictKind::flaky) {
       move_one(result.counts, record.verdict.kind, VerdictKind::flaky);
       result.verdict = VerdictKind::flaky;  // unless another case failed in a worse way
@@ -362,6 +371,11 @@ class Run {
     result.failure =
         Failure{failure.smallest, failure.verdict, {}, static_cast<std::uint64_t>(record.index)};
     save_failure(subject, std::to_string(record.index), result);
+  }
+
+  double shrink_seconds(const std::string& subject) const {
+    return find_adapter(subject) ? std::min(options_.shrink_seconds, kAdapterShrinkSeconds)
+                                 : options_.shrink_seconds;
   }
 
   /// Kept cases are small already.

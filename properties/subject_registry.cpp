@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <optional>
 
 #include "properties/faults/faults.h"
 #include "properties/reports/plain_text.h"
+#include "properties/subjects/adapters.h"
 #include "properties/subjects/process_subject.h"
 #include "properties/subjects/reference_subject.h"
 #include "reference/error.h"
@@ -94,6 +97,7 @@ const std::string kGpu = "cuda:gpu";
 const std::string kNoisy = "reference:noisy=";
 const std::string kFault = "fault:";
 const std::string kProcess = "process:";
+const std::string kPlugin = "plugin:";
 
 /// The rest of a name after a prefix.
 std::optional<std::string> after(const std::string& name, const std::string& prefix) {
@@ -107,13 +111,6 @@ std::unique_ptr<Subject> noisy(const std::string& name, const std::string& dtype
                 "give float64, float32, bfloat16 or float16");
   }
   return std::make_unique<ReferenceSubject<Noisy>>(name, dtype, Healthy{}, noise_of(dtype, 1));
-}
-
-/// For /bin/sh, whatever the word holds.
-std::string quoted(const std::string& word) {
-  std::string text = "'";
-  for (char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
 }
 
 /// A GPU is used from a process of its own: after an error its context is of no use any more, and
@@ -136,6 +133,28 @@ void require_utf8(const std::string& name) {
               "give it a name in UTF-8, e.g. a script with such a name that starts it");
 }
 
+/// A program of ours loads the library: whatever that does to it, it does to a process of its own.
+std::unique_ptr<Subject> plugin(const std::string& file, const SubjectOptions& options) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) {
+    throw Error("KV2140", fmt::format("there is no plugin \"plugin:{}\"", file),
+                "name a shared library with the interface of properties/plugin.h");
+  }
+  const std::string command =
+      fmt::format("exec {} {}", quoted_for_shell(KVCONFORM_PLUGIN_HOST),
+                  quoted_for_shell(std::filesystem::absolute(file).string()));
+  return std::make_unique<ProcessSubject>(command, options);
+}
+
+/// The first answer may take longer than others: Python packages of a gigabyte are read for it.
+constexpr double kPatienceForAdapters = 180;
+
+std::unique_ptr<Subject> run_adapter(const Adapter& adapter, SubjectOptions options) {
+  make_environment(adapter);
+  options.start_timeout = std::max(options.timeout, kPatienceForAdapters);
+  return std::make_unique<ProcessSubject>(adapter.command, options);
+}
+
 }  // namespace
 
 std::vector<SubjectEntry> known_subjects() {
@@ -144,6 +163,7 @@ std::vector<SubjectEntry> known_subjects() {
   if (kHasGpuSide) entries.push_back({kGpu, "the CUDA engine in float32 on a GPU"});
   entries.push_back({kNoisy + "PRECISION", "the noise probe: every operation is off by a little"});
   entries.push_back({kFault + "NAME", "the reference with one planted fault"});
+  entries.push_back({kPlugin + "FILE.so", "a shared library with the interface of plugin.h"});
   entries.push_back({kProcess + "COMMAND", "a program that speaks the subject protocol"});
   return entries;
 }
@@ -157,10 +177,16 @@ std::unique_ptr<Subject> make_subject(const std::string& name, const SubjectOpti
     require_utf8(name);
     return process(*command, options);
   }
+  if (const auto file = after(name, kPlugin)) {
+    require_utf8(name);
+    return plugin(*file, options);
+  }
+  if (const auto adapter = find_adapter(name)) return run_adapter(*adapter, options);
   if (needs_a_process(name) && !serving_program().empty()) {
     gpu_subject(name);  // says at once why it cannot be had
-    return process(fmt::format("exec {} serve {}", quoted(serving_program().string()), name),
-                   options);
+    return process(
+        fmt::format("exec {} serve {}", quoted_for_shell(serving_program().string()), name),
+        options);
   }
   return make_subject_here(name);
 }
@@ -175,6 +201,7 @@ std::unique_ptr<Subject> make_subject_here(const std::string& name) {
   if (const auto fault = after(name, kFault)) return make_faulty_subject(*fault);
   std::vector<std::string> names;
   for (const SubjectEntry& entry : known_subjects()) names.push_back(entry.name);
+  for (const SubjectEntry& entry : adapter_subjects()) names.push_back(entry.name);
   throw Error("KV2101", fmt::format("there is no subject \"{}\"", name),
               fmt::format("use one of: {}", fmt::join(names, ", ")));
 }

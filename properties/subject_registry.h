@@ -25,9 +25,10 @@ struct SubjectEntry {
 struct SubjectOptions {
   double timeout = 30;                      ///< seconds for one request
   const std::atomic<bool>* stop = nullptr;  ///< set by Ctrl-C: give up on the request under way
+  double start_timeout = 0;                 ///< seconds for hello; 0: as for any other request
 };
 
-/// Every form of name that make_subject understands.
+/// Every form of name that make_subject understands, but for the adapters (subjects/adapters.h).
 std::vector<SubjectEntry> known_subjects();
 
 /// Names the program that runs, as `PROGRAM serve NAME`, subjects that need a process of their own:

@@ -6,7 +6,7 @@
 //
 // Ids: KV10xx configuration, KV11xx sharing plan, KV12xx safetensors, KV13xx checkpoint, KV14xx
 // model and cache, KV15xx CUDA engine, KV20xx cases, KV21xx subjects, KV22xx reports, KV23xx
-// properties, KV30xx goldens, KV40xx command line.
+// properties, KV30xx goldens, KV40xx command line, KV50xx benchmarks.
 #pragma once
 
 #include <stdexcept>

@@ -27,9 +27,11 @@ std::string name_of(const Site&);  // file:line
 
 struct Observer {
   virtual ~Observer() = default;
+  virtual void kernel_begins(const char*, dim3 /*grid*/, dim3 /*block*/) {}  // before launch_begins
   virtual void launch_begins(uint32_t first_serial) = 0;
   virtual void block_begins(Block&) = 0;
   virtual void block_ends(Block&) = 0;
+  virtual void barrier(Block&) {}  // a block's threads have all come to a __syncthreads
   virtual void access(uintptr_t address, int bytes, Access kind, void* pc, Location where) = 0;
 };
 extern constinit thread_local Observer* observer;  // null: nobody watches

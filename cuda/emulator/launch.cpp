@@ -120,7 +120,10 @@ void run_grid(const char* name, dim3 grid, dim3 block, size_t shared_bytes, bool
           {},
           {},
           {}};
-  if (observer) observer->launch_begins(l.first_serial);
+  if (observer) {
+    observer->kernel_begins(name, grid, block);
+    observer->launch_begins(l.first_serial);
+  }
   const double begin = o.timed ? cpu_seconds() : 0;
   run_shares(l);
   if (o.timed) {

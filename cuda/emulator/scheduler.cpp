@@ -54,6 +54,7 @@ void check_strict_barrier(Worker& w, const Block& b) {
 void release_barrier(Block& b) {
   Worker& w = *worker;
   if (w.options.strict_barrier) check_strict_barrier(w, b);
+  if (observer) observer->barrier(b);
   const int vote = b.any | b.all << 1;
   b.arrived = 0;
   b.any = 0;

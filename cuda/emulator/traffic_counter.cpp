@@ -92,11 +92,11 @@ void TrafficCounter::block_ends(const Block& b) {
   }
 }
 
-std::vector<LineTraffic> TrafficCounter::lines() const {
+std::vector<LineTraffic> TrafficCounter::lines(bool named) const {
   std::vector<LineTraffic> all;
   for (const auto& [key, line] : lines_) {
     all.push_back(line);
-    all.back().where = name_of(key.site);
+    if (named) all.back().where = name_of(key.site);
   }
   return all;
 }

@@ -27,7 +27,7 @@ class TrafficCounter {
  public:
   void access(uintptr_t address, int bytes, Access, const Site&);
   void block_ends(const Block&);  // requests whose remaining lanes never came
-  std::vector<LineTraffic> lines() const;
+  std::vector<LineTraffic> lines(bool named = true) const;  // naming one takes milliseconds
   BufferTraffic buffer(const std::string& name) const;
 
  private:

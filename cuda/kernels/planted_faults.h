@@ -37,6 +37,8 @@ enum class PlantedFault {
   experts_weight_of_the_first_choice,
   sparsity_sample_deviation,
   magnitude_without_bound,
+  // the right result, at a higher price
+  projection_reads_weights_twice,
   last
 };
 

@@ -40,7 +40,9 @@ DV_FN void multiply_piece(const ProjectionShared<tokens, groups>& s, const Proje
   const int count = min(kSumPiece, a.k - piece * kSumPiece);
   const float* w = weight + std::size_t(piece) * kSumPiece * a.outputs + output;
   for (int k = 0; k < count; ++k) {
-    const float value = w[std::size_t(k) * a.outputs];
+    float value = w[std::size_t(k) * a.outputs];
+    if (FAULT(projection_reads_weights_twice))
+      value = *static_cast<const volatile float*>(w + std::size_t(k) * a.outputs);
 #pragma unroll
     for (int t = 0; t < tokens; ++t) sum[t] = fmaf(s.x[group][t][k], value, sum[t]);
   }

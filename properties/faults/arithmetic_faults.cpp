@@ -7,6 +7,7 @@ namespace {
 const char* const kC12 = "C12 rows or splits that attend to nothing";
 const char* const kC14 = "C14 score transforms lost";
 const char* const kHeadConventions = "rotary and head conventions";
+const char* const kMasks = "masks that are numbers";
 const char* const kC21 = "C21 batch-dependent rounding, run-to-run change";
 
 }  // namespace
@@ -47,6 +48,10 @@ std::vector<Planted> arithmetic_faults() {
        {"soft-cap-before-head", "sglang #33915",
         "the cap is applied to what the head reads, not to its logits", kC14, "agreement",
         site::of("final_norm")}},
+      {soft_cap_by_exponentials,
+       {"soft-cap-by-exponentials", "nntrainer #3935, transformers #36832",
+        "the cap divides exponentials, which leave the range: infinity over infinity", kC14,
+        "finite", site::of("logits")}},
       {scores_scaled,
        {"scores-scaled", "mlc-llm #3426",
         "scores are divided by the root of the head size, which these models do not do", kC14,
@@ -78,7 +83,31 @@ std::vector<Planted> arithmetic_faults() {
       {sum_order_changes,
        {"sum-order-changes", "batch_invariant_ops #6, pegainfer #414",
         "the order of a sum changes from run to run", kC21, "determinism",
-        site::attention(site::any)}}};
+        site::attention(site::any)}},
+      {sums_differ_without_cache,
+       {"sums-differ-without-cache", "pegainfer #613, batch_invariant_ops #6",
+        "the kernel without a cache sums in another order, although the same bits are promised",
+        kC21, "cache-independence", site::attention(site::any)}},
+      {sums_differ_with_dead_tensors,
+       {"sums-differ-with-dead-tensors", "lattice #992, pegainfer #613",
+        "projections in the file for every layer select a fused kernel, which sums otherwise", kC21,
+        "dead-tensors", site::attention(site::any)}},
+      {FaultKind::none,
+       {"second-load-sums-otherwise", "pegainfer #414, batch_invariant_ops #6",
+        "an engine without a cache picks another kernel for a model that it has already loaded",
+        kC21, "determinism", site::attention(site::any)},
+       second_load_sums_otherwise},
+      {future_masked_by_a_number,
+       {"future-masked-by-a-number", "TransformerLens #318",
+        "an engine without a cache lowers scores of later tokens to 16 below the largest, no "
+        "further",
+        kMasks, "causality", site::attention(site::any)},
+       scores_only},
+      {past_masked_by_a_number,
+       {"past-masked-by-a-number", "TransformerLens #318",
+        "an engine without a cache lowers scores before the window to 16 below the largest", kMasks,
+        "window-reach", site::attention(site::sliding)},
+       scores_only}};
 }
 
 }  // namespace kvconform

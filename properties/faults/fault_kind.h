@@ -99,6 +99,7 @@ enum class FaultKind {
   soft_cap_formula_wrong,
   soft_cap_applied_twice,
   soft_cap_before_head,
+  soft_cap_by_exponentials,
   scores_scaled,
   scores_scaled_in_decode,
   scores_scaled_in_full_layers,
@@ -107,6 +108,10 @@ enum class FaultKind {
   split_count_from_batch,
   splits_follow_other_rows,
   sum_order_changes,
+  sums_differ_without_cache,
+  sums_differ_with_dead_tensors,
+  future_masked_by_a_number,
+  past_masked_by_a_number,
 
   // C15, C16, C19, rotary: numbers
   squares_summed_in_float16,

@@ -9,7 +9,8 @@
 
 namespace kvconform {
 
-/// A fault of the model or its cache has a kind, one of the whole subject a wrap.
+/// A fault of the model or its cache has a kind, one of the whole subject a wrap; one of the model
+/// in an engine of few capabilities has both.
 struct Planted {
   FaultKind kind = FaultKind::none;
   Fault fault;

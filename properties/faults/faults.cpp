@@ -37,9 +37,11 @@ std::unique_ptr<Subject> make_faulty_subject(const std::string& name) {
   const std::string subject = "fault:" + name;
   for (const Planted& entry : planted()) {
     if (entry.fault.name != name) continue;
-    if (entry.wrap != nullptr)
-      return entry.wrap(std::make_unique<ReferenceSubject<Float32>>(subject, "float32"));
-    return faulty_reference(subject, entry.kind);
+    std::unique_ptr<Subject> inner =
+        entry.kind != FaultKind::none
+            ? faulty_reference(subject, entry.kind)
+            : std::make_unique<ReferenceSubject<Float32>>(subject, "float32");
+    return entry.wrap != nullptr ? entry.wrap(std::move(inner)) : std::move(inner);
   }
   std::string names;
   for (const Planted& entry : planted()) names += (names.empty() ? "" : ", ") + entry.fault.name;

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kSplits = 4;
 constexpr int kKeysOfATile = 4;
+constexpr float kMasked = -16;  // how far masked scores lie below the largest at least
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
 using Piece = SoftmaxPiece<float>;
@@ -59,6 +60,16 @@ void attend_in_normalised_splits(const float* query, const KeyValues<float>& kv,
   for (int d = 0; d < head_dim; ++d) out[d] /= sum;
 }
 
+/// All keys of the call, those that must not be seen with scores lowered to well below the largest.
+void attend_through_mask(const float* query, const KeyValues<float>& kv, int offset, int head_dim,
+                         KeyRange range, KeyRange masked, float* out) {
+  Piece total = split_of(query, kv, offset, head_dim, range, range.first, range.last);
+  Piece leak = split_of(query, kv, offset, head_dim, masked, masked.first, masked.last);
+  leak.max = std::min(leak.max, total.max) + kMasked;
+  merge_piece(total, leak);
+  write_out(total, out);
+}
+
 }  // namespace
 
 void Faulty::attend_floats(const LayerPlan& layer, const CallShape& call, const float* query,
@@ -84,6 +95,19 @@ void Faulty::attend_floats(const LayerPlan& layer, const CallShape& call, const 
       case FaultKind::splits_follow_other_rows:
         if (call.longest_past == call.past) break;
         return in_tiles(there.first, 1 + call.longest_past % kKeysOfATile);
+      case FaultKind::sums_differ_without_cache:
+        if (call.cached) break;
+        return in_tiles(there.first, kKeysOfATile);
+      case FaultKind::sums_differ_with_dead_tensors:
+        if (!dead_tensors_) break;
+        return in_tiles(there.first, kKeysOfATile);
+      case FaultKind::future_masked_by_a_number:
+        if (there.last == kv.first + kv.count - 1) break;
+        return attend_through_mask(query, kv, offset, dim, there,
+                                   {there.last + 1, kv.first + kv.count - 1}, out);
+      case FaultKind::past_masked_by_a_number:
+        if (there.first == kv.first) break;
+        return attend_through_mask(query, kv, offset, dim, there, {kv.first, there.first - 1}, out);
       case FaultKind::sum_order_changes:
         return in_tiles(there.first, 1 + int(mix64(++*runs_) % kKeysOfATile));
       default:
@@ -141,6 +165,8 @@ float Faulty::soft_capped_float(float z, float cap, const CallShape& call) const
       return call.cached ? right : z;
     case FaultKind::soft_cap_formula_wrong:
       return z * exact_tanh(z / cap);
+    case FaultKind::soft_cap_by_exponentials:  // tanh x = (e²ˣ − 1) / (e²ˣ + 1)
+      return std::isinf(exact_exp(2 * z / cap)) ? std::nanf("") : right;
     case FaultKind::soft_cap_applied_twice:
       return Healthy::soft_capped<Float32>(right, cap, call);
     default:

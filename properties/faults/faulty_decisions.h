@@ -135,6 +135,7 @@ class Faulty : public Healthy {
   KeyValues<float> copy_of(const KeyValues<float>& kept, int more = 0) const;
 
   FaultKind fault_;
+  mutable bool dead_tensors_ = false;  ///< the model's file has projections of consumers
   mutable int window_ = 0;     ///< of the model's sliding layers, once its plan was asked for
   mutable double cap_ = 0;     ///< the model's soft cap; 0: none
   mutable int captured_ = -1;  ///< last position seen by the first decoding call of the model

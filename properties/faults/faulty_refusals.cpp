@@ -1,5 +1,6 @@
 // Faults in what is refused, and in what is said about memory.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "properties/faults/wrapped_subject.h"
 
@@ -96,18 +97,56 @@ class AcceptingLoader : public WrappedSubject {
   const std::string about_;
 };
 
-class DeadTensorsRequired : public WrappedSubject {
+/// Refuses models that a healthy subject takes, and those that it does not take as it does.
+class PickyLoader : public WrappedSubject {
  public:
   using WrappedSubject::WrappedSubject;
   ModelId load(const ModelSource& source) override {
-    const auto checkpoint = source.checkpoint();
-    for (const LayerPlan& layer : checkpoint->plan()) {
-      if (layer.owns_keys() || !checkpoint->report().dead.empty()) continue;
-      throw SubjectRefusal(
-          SubjectRefusal::Kind::invalid,
-          "layers." + std::to_string(layer.layer) + ".self_attn.k_proj.weight is missing");
+    const ModelId model = WrappedSubject::load(source);
+    const std::string why = objection(*checkpoint(model));
+    if (why.empty()) return model;
+    unload(model);
+    throw SubjectRefusal(SubjectRefusal::Kind::invalid, why);
+  }
+
+ private:
+  virtual std::string objection(const Checkpoint& checkpoint) const = 0;
+};
+
+class DeadTensorsRequired : public PickyLoader {
+ public:
+  using PickyLoader::PickyLoader;
+
+ private:
+  std::string objection(const Checkpoint& checkpoint) const override {
+    if (!checkpoint.report().dead.empty()) return "";
+    for (const LayerPlan& layer : checkpoint.plan()) {
+      if (!layer.owns_keys())
+        return "layers." + std::to_string(layer.layer) + ".self_attn.k_proj.weight is missing";
     }
-    return WrappedSubject::load(source);
+    return "";
+  }
+};
+
+class PrefixUnknown : public PickyLoader {
+ public:
+  using PickyLoader::PickyLoader;
+
+ private:
+  std::string objection(const Checkpoint& checkpoint) const override {
+    return checkpoint.report().prefix == "model." ? "" : "model.embed_tokens.weight is missing";
+  }
+};
+
+class OneWidthRefused : public PickyLoader {
+ public:
+  using PickyLoader::PickyLoader;
+
+ private:
+  std::string objection(const Checkpoint& checkpoint) const override {
+    const bool list = !checkpoint.config_json()["intermediate_size"].is_number();
+    const bool fits = list || checkpoint.config().family != Family::gemma3n;
+    return fits ? "" : "intermediate_size: a list is expected";
   }
 };
 
@@ -201,6 +240,12 @@ std::unique_ptr<Subject> accepts_all_layers_shared(std::unique_ptr<Subject> inne
 }
 std::unique_ptr<Subject> dead_tensors_required(std::unique_ptr<Subject> inner) {
   return std::make_unique<DeadTensorsRequired>(std::move(inner));
+}
+std::unique_ptr<Subject> prefix_unknown(std::unique_ptr<Subject> inner) {
+  return std::make_unique<PrefixUnknown>(std::move(inner));
+}
+std::unique_ptr<Subject> one_width_refused(std::unique_ptr<Subject> inner) {
+  return std::make_unique<OneWidthRefused>(std::move(inner));
 }
 std::unique_ptr<Subject> consumers_hold_caches(std::unique_ptr<Subject> inner) {
   return std::make_unique<ConsumersHoldCaches>(std::move(inner));

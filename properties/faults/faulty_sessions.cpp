@@ -173,6 +173,29 @@ class PrefixCache : public RoomySubject {
   std::vector<Entry> entries_;
 };
 
+/// Whether a session begins with a prompt is told by the size of its first call.
+class PrimedSessions : public RoomySubject {
+ public:
+  using RoomySubject::RoomySubject;
+  Output extend(SessionId session, const TokenRows& tokens, bool trace) override {
+    Book& of = book(session);
+    check_extend(of, tokens);
+    const bool primes =
+        std::all_of(of.lengths.begin(), of.lengths.end(), [](int n) { return n == 0; }) &&
+        std::all_of(tokens.begin(), tokens.end(), [](const auto& row) { return row.size() == 1; });
+    if (!primes) return RoomySubject::extend(session, tokens, trace);
+    TokenRows twice = tokens;
+    std::vector<int> second;
+    for (auto& row : twice) {
+      row.push_back(row[0]);
+      second.push_back(2 * int(second.size()) + 1);
+    }
+    const Output output = inner().extend(of.inner, twice, trace);
+    count(of, tokens, twice);
+    return chosen_rows(output, second);
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<Subject> fork_shares_storage(std::unique_ptr<Subject> inner) {
@@ -198,6 +221,9 @@ std::unique_ptr<Subject> prefix_hit_replays_last_token(std::unique_ptr<Subject> 
 }
 std::unique_ptr<Subject> prefix_found_by_short_hash(std::unique_ptr<Subject> inner) {
   return std::make_unique<PrefixCache>(std::move(inner), true);
+}
+std::unique_ptr<Subject> first_call_of_one_token_fed_twice(std::unique_ptr<Subject> inner) {
+  return std::make_unique<PrimedSessions>(std::move(inner));
 }
 
 }  // namespace kvconform

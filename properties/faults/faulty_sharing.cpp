@@ -19,7 +19,7 @@ TensorView stored(const Checkpoint& checkpoint, int layer, const std::string& na
 }
 
 /// Weights with the projections of consumers, which a healthy loader skips: from the file where it
-/// has them, else those of the owner (applied to the consumer's own input).
+/// has them in that shape, else those of the owner (applied to the consumer's own input).
 Weights weights_with_dead_tensors(const Checkpoint& checkpoint) {
   Weights weights = checkpoint.weights();
   for (const LayerPlan& layer : checkpoint.plan()) {
@@ -28,7 +28,7 @@ Weights weights_with_dead_tensors(const Checkpoint& checkpoint) {
     const LayerWeights& owner = weights.layers[layer.owner];
     const auto pick = [&](const char* name, const TensorView& fallback) {
       const TensorView found = stored(checkpoint, layer.layer, name);
-      return found ? found : fallback;
+      return found && found.shape == fallback.shape ? found : fallback;
     };
     own.k_proj = pick("k_proj.weight", owner.k_proj);
     own.v_proj = pick("v_proj.weight", owner.v_proj);
@@ -125,6 +125,7 @@ TensorView Faulty::own_tensor(std::vector<std::int64_t> shape, std::vector<float
 
 Weights Faulty::weights_of(const Checkpoint& checkpoint) const {
   tensors_.reset();  // those of a model that was loaded before
+  dead_tensors_ = !checkpoint.report().dead.empty();
   Weights weights = checkpoint.weights();
   const auto changed = [&](const TensorView& tensor, auto change) {
     std::vector<float> numbers = numbers_of(tensor);

@@ -151,7 +151,13 @@ std::string matrix_markdown(const std::vector<FaultResult>& results, const Matri
                   options.seed, to_string(options.size));
   std::istringstream lines(totals_text(results, options));
   for (std::string line; std::getline(lines, line);) text += "- " + line + "\n";
-  if (options.whole) text += "\n## Properties\n\n" + shares_markdown(shares_of(results));
+  if (options.whole) {
+    text +=
+        "\n## Properties\n\nEvery property was asked about every fault, each with the same "
+        "cases. Alone: none of the others caught the fault in theirs. Before all others: after "
+        "fewer cases than any other property needed; a tie is first for neither.\n\n";
+    text += shares_markdown(shares_of(results));
+  }
   text += "\n## Faults\n\n";
   text +=
       "| fault | class | modelled on | caught by (cases) | cases | case | first difference | "

@@ -117,7 +117,17 @@ std::vector<Planted> sharing_faults() {
            {"dead-tensors-required", "mlx-lm #1158, vLLM #54917, tpu-inference #3299",
             "a file without projections for consumers is refused", kC04, "load-tolerance",
             site::nowhere},
-           dead_tensors_required}};
+           dead_tensors_required},
+          {FaultKind::none,
+           {"prefix-unknown", "tpu-inference #3299, mlx-lm #1158",
+            "names of tensors are read under one prefix, which published files do not have", kC04,
+            "load-tolerance", site::nowhere},
+           prefix_unknown},
+          {FaultKind::none,
+           {"one-width-refused", "mlx-swift-lm #23, mlx-lm #332",
+            "the feed-forward width of Gemma 3n is read as a list only, not as one number", kC04,
+            "equal-configurations", site::nowhere},
+           one_width_refused}};
 }
 
 }  // namespace kvconform

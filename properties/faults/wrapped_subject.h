@@ -82,6 +82,11 @@ std::unique_ptr<Subject> restore_by_page_table_of_load(std::unique_ptr<Subject> 
 std::unique_ptr<Subject> saved_file_is_a_handle(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> prefix_hit_replays_last_token(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> prefix_found_by_short_hash(std::unique_ptr<Subject> inner);
+std::unique_ptr<Subject> first_call_of_one_token_fed_twice(std::unique_ptr<Subject> inner);
+
+// faulty_engines.cpp
+std::unique_ptr<Subject> scores_only(std::unique_ptr<Subject> inner);
+std::unique_ptr<Subject> second_load_sums_otherwise(std::unique_ptr<Subject> inner);
 
 // faulty_padding.cpp
 std::unique_ptr<Subject> left_pads_attended(std::unique_ptr<Subject> inner);
@@ -97,6 +102,8 @@ std::unique_ptr<Subject> refusal_leaves_half_a_call(std::unique_ptr<Subject> inn
 std::unique_ptr<Subject> accepts_invalid_map(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> accepts_all_layers_shared(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> dead_tensors_required(std::unique_ptr<Subject> inner);
+std::unique_ptr<Subject> prefix_unknown(std::unique_ptr<Subject> inner);
+std::unique_ptr<Subject> one_width_refused(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> consumers_hold_caches(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> windows_reserve_capacity(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> report_forgets_rewind(std::unique_ptr<Subject> inner);

@@ -34,8 +34,9 @@ class BatchRows : public GeneratedProperty {
     const LifeStyle style = draw_style(draw);
     const int batch = draw.one_of({2, 2, 3, 5});
     const bool score = draw.chance(15);
-    return score || !bounds.cache ? scored(draw, bounds, batch, style.ragged)
-                                  : fed(draw, bounds, batch, style);
+    const bool served = draw.chance(40) && style.ragged && style.chunked && bounds.window > 1;
+    if (score || !bounds.cache) return scored(draw, bounds, batch, style.ragged);
+    return served ? decoded_in_step(draw, bounds, batch, style) : fed(draw, bounds, batch, style);
   }
 
  private:
@@ -73,6 +74,24 @@ class BatchRows : public GeneratedProperty {
       }
       lives.feed_rows(session, counts);
     }
+    return lives.take();
+  }
+
+  /// What a server does: unequal prompts, then a token a row at a time until the longest row has
+  /// gone past the window (the shortest often has not), then several tokens at once.
+  static std::vector<Call> decoded_in_step(Draw& draw, const PromptBounds& bounds, int batch,
+                                           const LifeStyle& style) {
+    SessionLives lives(draw, bounds, style);
+    const int session = lives.open(batch);
+    std::vector<int> prompts;
+    for (int r = 0; r < batch; ++r) prompts.push_back(draw.between(1, bounds.window));
+    lives.feed_rows(session, prompts);
+    const int longest = *std::max_element(prompts.begin(), prompts.end());
+    const int steps = std::min(bounds.window, 8) + draw.between(0, 2) - longest;
+    for (int step = 0; step < std::max(1, steps); ++step)
+      lives.feed_rows(session, std::vector<int>(batch, 1));
+    const int chunk = draw.between(2, 4);
+    lives.feed_rows(session, std::vector<int>(batch, chunk));
     return lives.take();
   }
 };

@@ -56,6 +56,7 @@ class FarPositions : public GeneratedProperty {
   std::vector<Call> calls(Draw& draw, const PromptBounds& bounds) const override {
     PromptBounds shorter = bounds;
     shorter.most = std::min(bounds.most, 12);
+    shorter.least = std::min(bounds.least, shorter.most);
     // Counters of 16 bits end at the last two; the furthest is drawn more often, since it is a hard
     // class of its own.
     const int near = 1 << draw.one_of({8, 11, 14, 17, 17, 17, 15, 16});

@@ -10,38 +10,15 @@
 #include "properties/budget_words.h"
 #include "properties/case_judge.h"
 #include "properties/reports/html_style.h"
-#include "properties/reports/plain_text.h"
+#include "properties/reports/html_text.h"
 #include "properties/reports/report.h"
 #include "properties/shrinking.h"
 
 namespace kvconform {
 namespace {
 
-/// Fit to stand between tags and within quoted attributes.
 std::string text(std::string_view raw) {
-  std::string out;
-  for (char c : plain_text(raw)) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
+  return html_text(raw);
 }
 
 const char* colour_of(VerdictKind kind) {

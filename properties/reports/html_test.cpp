@@ -43,7 +43,8 @@ TEST(Html, HoldsVerdictsFailuresCoverageDistributionAndSettings) {
        {"Does not conform", "seed 1", "The logits", "fault:window-missing", "differs", "conforms",
         "layer 0, attention", "kvconform replay", "failures/agreement-fault-window-missing-",
         "gemma4: window crossed", "sliding window", "tokens of a row in a call", "sharing",
-        "compiler", "class=\"heat\"", "layer 0 attention"})
+        "compiler", "class=\"heat\"", "layer 0 attention",
+        "<th class=\"subject\">fault:window-missing</th>", "href=\"#failure-0\">differs</a>"})
     EXPECT_TRUE(contains(page, part)) << part;
   EXPECT_TRUE(contains(page, describe_case(failure.smallest))) << describe_case(failure.smallest);
 }

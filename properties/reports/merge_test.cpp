@@ -182,9 +182,16 @@ TEST(Minimum, ASubjectMustMeetEachHardClassItCanMeet) {
   summary.subjects["t"].coverage["gemma4: window crossed"].met = 1000;
   judge_coverage(summary);
   EXPECT_TRUE(missing_classes(summary.subjects["s"]).count("gemma4: window crossed"));
-  EXPECT_EQ(required_among(0), 0);
-  EXPECT_EQ(required_among(1), 1);
-  EXPECT_EQ(required_among(4000), 10);
+}
+
+TEST(Minimum, NoMoreIsRequiredThanLuckAloneMissesOnceInAMillionRuns) {
+  EXPECT_EQ(required_among(0, 16), 0);
+  EXPECT_EQ(required_among(16, 16), 0) << "one case in expectation is none for certain";
+  EXPECT_EQ(required_among(221, 16), 0);  // 13.8 expected: e^-13.8 is just above 1e-6
+  EXPECT_EQ(required_among(222, 16), 1);
+  EXPECT_EQ(required_among(4000, 16), 10) << "a share of the cases where that is certain";
+  EXPECT_EQ(required_among(40000, 16), 12) << "as at default size: slow properties may get no more";
+  EXPECT_EQ(required_among(4000, 250), 1);  // 16 expected
 }
 
 TEST(Merge, TheMinimumIsJudgedOverAllShards) {

@@ -147,6 +147,12 @@ void Descriptor::close() {
   fd_ = -1;
 }
 
+std::string quoted_for_shell(const std::string& word) {
+  std::string text = "'";
+  for (char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
 ChildProcess::ChildProcess(const std::string& command, const std::atomic<bool>* stop)
     : stop_(stop) {
   start(command);

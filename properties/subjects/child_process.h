@@ -35,6 +35,9 @@ class ChildTimeout : public ChildFailure {
   std::size_t payload = 0, payload_due = 0;  ///< bytes of it, where it was the payload that lacked
 };
 
+/// A word of a command for /bin/sh, whatever characters it has.
+std::string quoted_for_shell(const std::string& word);
+
 /// A file descriptor with an owner.
 class Descriptor {
  public:

@@ -61,7 +61,7 @@ auto ProcessSubject::guarded(const std::string& request, Body body) {
     return body();
   } catch (const ChildTimeout& e) {
     fail(fmt::format("the process {} when asked for {} (limit {} s){}", e.what(), request,
-                     options_.timeout, words_arrived(e)));
+                     timeout_of(request), words_arrived(e)));
   } catch (const ChildFailure& e) {
     fail(fmt::format("the process {} when asked for {}", e.what(), request));
   } catch (const ProtocolViolation& e) {
@@ -265,15 +265,22 @@ Output ProcessSubject::ask_for_logits(const json& request, const TokenRows& toke
   });
 }
 
+double ProcessSubject::timeout_of(const std::string& request) const {
+  const bool longer = request == "hello" && options_.start_timeout > 0;
+  return longer ? options_.start_timeout : options_.timeout;
+}
+
 /// Sends a request and returns the reply, except for its payload. Errors become exceptions.
 json ProcessSubject::exchange(const json& request) {
   const std::string name = request["request"];
   if (!child_) throw SubjectBroken("the process is gone");
   const json reply = guarded(name, [&] {
-    if (child_->says_more(std::chrono::milliseconds(0))) throw ChildFailure(surplus_words());
+    const bool first = name == "hello";  // what came before is read as its answer
+    if (!first && child_->says_more(std::chrono::milliseconds(0)))
+      throw ChildFailure(surplus_words());
     deadline_ =
         ChildProcess::Clock::now() + std::chrono::duration_cast<ChildProcess::Clock::duration>(
-                                         std::chrono::duration<double>(options_.timeout));
+                                         std::chrono::duration<double>(timeout_of(name)));
     child_->write(request.dump() + "\n");
     json parsed = parse_reply(child_->read_line(kLongestLine, deadline_));
     if (!child_->all_written()) throw ChildFailure("answered before it had read the request");

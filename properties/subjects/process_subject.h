@@ -63,6 +63,7 @@ class ProcessSubject : public Subject {
   const Session& session_at(SessionId session) const;
   SessionId add_session(Session session, const nlohmann::json& reply);
 
+  double timeout_of(const std::string& request) const;
   nlohmann::json ask(const nlohmann::json& request);
   Output ask_for_logits(const nlohmann::json& request, const TokenRows& tokens, int vocab,
                         bool trace);

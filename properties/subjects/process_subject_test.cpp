@@ -234,14 +234,14 @@ TEST_F(Processes, ARunGoesOnAfterEachCrash) {
 /// A case that scores only; what explains its failure opens sessions, and that kills the process.
 TEST_F(Processes, ABreakdownWhileAFailureIsExplainedLeavesTheFailureStanding) {
   const std::string wrong = "fault:scores-scaled";
-  RunOptions options = run_of(server("exit-on-open-after-score", wrong), 8);
+  RunOptions options = run_of(server("exit-on-open-after-score", wrong), 24);
   options.subjects.push_back("reference");
   options.properties = {"agreement", "rotary-convention"};
   const RunSummary summary = run_properties(options);
   ASSERT_EQ(summary.results.size(), 4u);  // the run went on, also with the other subject
   VerdictCounts counts = summary.results[0].counts;
   EXPECT_GT(counts[VerdictKind::differs], 0);
-  EXPECT_EQ(summary.results[0].cases, 8);
+  EXPECT_EQ(summary.results[0].cases, 24);
   ASSERT_TRUE(summary.results[0].failure);
   EXPECT_EQ(summary.results[0].failure->verdict.kind, summary.results[0].verdict);
   EXPECT_EQ(summary.results[2].verdict, VerdictKind::conforms);
