@@ -243,7 +243,9 @@ TEST_F(Processes, ABreakdownWhileAFailureIsExplainedLeavesTheFailureStanding) {
   EXPECT_GT(counts[VerdictKind::differs], 0);
   EXPECT_EQ(summary.results[0].cases, 24);
   ASSERT_TRUE(summary.results[0].failure);
-  EXPECT_EQ(summary.results[0].failure->verdict.kind, summary.results[0].verdict);
+  // A case that only opens breaks nothing in a fresh process, where the study runs it.
+  EXPECT_THAT(summary.results[0].failure->verdict.kind,
+              testing::AnyOf(summary.results[0].verdict, VerdictKind::flaky));
   EXPECT_EQ(summary.results[2].verdict, VerdictKind::conforms);
   EXPECT_NE(exit_code(summary), 0);
 }
