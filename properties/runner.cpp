@@ -219,6 +219,13 @@ class Run {
       shrinking.shrinking = true;
       tell(property, subject, steps, shrinking);
       study(property, subject, *failure, result);
+      const bool flaky = result.failure->verdict.kind == VerdictKind::flaky;
+      // Flaky after all: the verdict may now be that of cases which failed in another way.
+      if (const Record* other = flaky ? first_with(result.verdict, pair.records()) : nullptr;
+          other != nullptr && other->verdict.kind != failure->verdict.kind) {
+        failure = other;
+        study(property, subject, *failure, result);
+      }
       tell_of_others(property, subject, pair.records(), failure->verdict.kind, result);
     }
     result.seconds = pair.seconds();
@@ -249,6 +256,12 @@ class Run {
       if (worst == nullptr || is_worse(record.verdict.kind, worst->verdict.kind)) worst = &record;
     }
     return worst;
+  }
+
+  static const Record* first_with(VerdictKind kind, const std::vector<Record>& records) {
+    const auto found = std::find_if(records.begin(), records.end(),
+                                    [kind](const Record& r) { return r.verdict.kind == kind; });
+    return found == records.end() ? nullptr : &*found;
   }
 
   /// A subject that breaks now and then may compute something wrong as well.

@@ -112,6 +112,10 @@ const std::map<std::string, Manner>& manners() {
          for (int i = 0; i < 20000; ++i) std::cerr << "noise of the engine, line " << i << "\n";
          if (at.computes()) _exit(9);
        }},
+      {"exit-on-open",
+       [](const Moment& at) {
+         if (at.request == "open") _exit(9);
+       }},
       {"exit-on-open-after-score",
        [scored = false](const Moment& at) mutable {
          scored |= at.request == "score";
