@@ -72,6 +72,23 @@ TEST(Check, a_timeout_limits_each_request) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
+TEST(Serve, a_subject_in_a_process_of_its_own_keeps_its_promises) {
+  const std::string server = std::string("process:exec '") + KVCONFORM_PROGRAM + "' serve ";
+  const Checked checked({"--subject", server + "reference", "--property", "chunking",  //
+                         "--property", "save-and-restore", "--cases", "10"});
+  EXPECT_EQ(checked.outcome.exit_code, 0) << checked.outcome.out << checked.outcome.error;
+  EXPECT_EQ(checked.summary.at("counts").at("conforms"), 20) << checked.summary;
+  // A difference in the last bits, far within every budget: caught because equal bits are promised.
+  const Checked broken({"--subject", server + "fault:sum-order-changes", "--property",
+                        "determinism", "--cases", "20"});
+  EXPECT_EQ(broken.outcome.exit_code, 1) << broken.outcome.out << broken.outcome.error;
+}
+
+TEST(Serve, only_subjects_of_this_program_are_served) {
+  for (const char* subject : {"process:false", "nonsense"})
+    EXPECT_EQ(run_program({"serve", subject}).exit_code, 2) << subject;
+}
+
 TEST(Check, a_healthy_reference_conforms_and_the_last_line_has_the_rate) {
   const Checked checked({"--cases", "5", "--seed", "3"});
   // So few cases meet too few hard classes: that has an exit code of its own.
@@ -174,6 +191,52 @@ TEST(Check, stored_data_that_cannot_be_read_is_the_exit_code_of_the_report_too) 
     EXPECT_EQ(summary.at("exit_code"), 2) << damage;
     EXPECT_EQ(summary.at("complete"), false) << damage;
   }
+}
+
+// A golden folder in which one approved hash is another. Stored logits would contradict it.
+void change_approved_hash(const fs::path& golden, const std::string& name) {
+  fs::copy(kOracle.parent_path(), golden, fs::copy_options::recursive);
+  const fs::path file = golden / "approved" / (name + ".json");
+  json approved = json::parse(std::ifstream(file));
+  for (json& kind : approved.at("numerics")) kind["logits_stored"] = false;
+  std::string hash = approved["numerics"]["reference-float32"]["sha256"];
+  hash[0] = hash[0] == '0' ? '1' : '0';
+  approved["numerics"]["reference-float32"]["sha256"] = hash;
+  std::ofstream(file) << approved;
+  fs::remove(golden / "approved" / (name + ".safetensors"));
+}
+
+TEST(Check, a_golden_can_be_listed_as_a_known_failure_by_its_name) {
+  const TemporaryFolder folder;
+  change_approved_hash(folder / "golden", "gemma3n-cla");
+  const auto check = [&](const std::string& name, const std::string& report) {
+    const std::string ledger = (folder / "ledger.json").string();
+    std::ofstream(ledger) << R"({"format": "kvconform-known-failures-1", "failures": [
+      {"property": "golden", "subject": "reference", "where": {"case": ")"
+                          << name << R"("}, "reason": "waits", "link": "#9"}]})";
+    return run_shell("KVCONFORM_GOLDEN_DIR=" + (folder / "golden").string() +
+                     " {} check --property golden --known-failures " + ledger + " --report " +
+                     (folder / report).string() + " >/dev/null 2>&1");
+  };
+  EXPECT_EQ(check("gemma3n-cla", "listed"), 0);
+  const json listed = results_of(folder / "listed").at(0);
+  EXPECT_EQ(listed.at("verdict"), "known");
+  EXPECT_EQ(listed.at("counts").at("known"), 1);
+  EXPECT_EQ(listed.at("known_failures").at(0).at("matched"), 1);
+  EXPECT_NE(listed.at("message").get<std::string>().find("waits (#9)"), std::string::npos);
+  EXPECT_EQ(check("gemma3n-yoco", "another"), 1);
+  EXPECT_EQ(results_of(folder / "another").at(0).at("verdict"), "differs");
+}
+
+TEST(Check, an_oracle_case_listed_as_a_known_failure_fails_the_run_once_it_agrees) {
+  const TemporaryFolder folder;
+  const std::string ledger = (folder / "ledger.json").string();
+  std::ofstream(ledger) << R"({"format": "kvconform-known-failures-1", "failures": [
+    {"property": "oracle", "subject": "reference", "reason": "was repaired", "link": "#9"}]})";
+  const Checked checked({"--property", "oracle", "--known-failures", ledger});
+  EXPECT_EQ(checked.outcome.exit_code, 1) << checked.outcome.out;
+  EXPECT_NE(checked.outcome.out.find("was repaired (#9)"), std::string::npos)
+      << checked.outcome.out;
 }
 
 TEST(Check, an_output_that_cannot_be_written_is_the_exit_code_of_the_report_too) {

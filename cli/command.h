@@ -52,6 +52,7 @@ Action add_golden_prune(CLI::App& app);
 Action add_golden_export(CLI::App& app);
 Action add_faults(CLI::App& app);
 Action add_report_merge(CLI::App& app);
+Action add_serve(CLI::App& app);
 Action add_doctor(CLI::App& app);
 
 }  // namespace kvconform::cli

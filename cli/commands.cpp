@@ -33,6 +33,8 @@ const std::vector<Command>& commands() {
        "kvconform faults --fault window-one-too-wide", add_faults},
       {"report merge", "join the reports of shards, or of different subjects, into one",
        "kvconform report merge shard-1 shard-2 shard-3 --report whole", add_report_merge},
+      {"serve", "answer the subject protocol with a built-in subject, on standard streams",
+       "kvconform check --subject process:'kvconform serve reference'", add_serve},
       {"doctor", "show compilers, libraries, processor, GPU and which subjects can run here",
        "kvconform doctor", add_doctor},
   };

@@ -34,7 +34,8 @@ struct Options {
 
 ExitCode list_faults() {
   for (const Fault& fault : all_faults())
-    print("{:<36} {} ({})\n", fault.name, fault.description, fault.bugs);
+    print("{:<36} {} ({}){}\n", fault.name, fault.description, fault.bugs,
+          fault.deep ? " [size deep]" : "");
   return ExitCode::conforms;
 }
 
@@ -73,17 +74,6 @@ void show(const FaultResult& result, const MatrixOptions& options) {
   print("{:<7} {:<36} {}\n", word, result.fault.name, catch_text(result));
 }
 
-void show_totals(const std::vector<FaultResult>& results) {
-  const MatrixTotals totals = totals_of(results);
-  print(
-      "{} of {} first differences are where the fault acts; cases have a median of {} layers, "
-      "prompts of {:+d} tokens past the window\n",
-      totals.pinned, totals.with_place, totals.median_layers, totals.median_prompt_past_window);
-  print("{} of {} faults caught, {} by the property named for them; median {} cases, at most {}\n",
-        totals.caught, totals.faults, totals.caught_as_expected, totals.median_cases,
-        totals.most_cases);
-}
-
 ExitCode run_faults(Options& options) {
   if (options.list) return list_faults();
   MatrixOptions& matrix = options.matrix;
@@ -96,7 +86,7 @@ ExitCode run_faults(Options& options) {
   if (!options.report.empty()) open_matrix_report(options.report);
   const std::vector<FaultResult> results = run_fault_matrix(matrix);
   if (!options.report.empty()) write_matrix_report(results, matrix, options.report);
-  show_totals(results);
+  write_out(totals_text(results, matrix));
   if (*matrix.stop) return ExitCode::interrupted;
   const bool all = std::all_of(results.begin(), results.end(), [&](const FaultResult& r) {
     return r.caught() || !must_be_caught(r, matrix);

@@ -3,7 +3,7 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -14,7 +14,8 @@
 #include "cli/version.h"
 #include "golden/approved_file.h"
 #include "golden/golden.h"
-#include "golden/reference_runner.h"
+#include "golden/golden_export.h"
+#include "golden/numerics_kinds.h"
 #include "reference/error.h"
 
 namespace kvconform::cli {
@@ -41,40 +42,56 @@ bool confirmed(bool yes, const std::string& question) {
   return answer == "y" || answer == "yes";
 }
 
-ExitCode verify(const std::string& filter) {
-  const std::vector<GoldenResult> results = verify_all(reference_runner(), filter);
-  std::size_t same = 0, failed = 0;
+ExitCode verify(const std::string& filter, const std::string& subject) {
+  std::vector<Numerics> numerics = golden_numerics();
+  if (!subject.empty()) numerics = {numerics_of_subject(subject)};
+  const std::vector<GoldenResult> results = verify_all(numerics, filter);
+  std::size_t same = 0, failed = 0, passed = 0;
   for (const GoldenResult& result : results) {
     same += result.status == GoldenStatus::same;
     failed += result.status == GoldenStatus::failed;
+    passed += passes(result.status);
     if (result.status != GoldenStatus::same) print("{}\n", result.message);
   }
-  print("{} goldens, {} with the approved bits\n", results.size(), same);
+  print("{}{} results, {} with the approved bits\n", summary_of_causes(results), results.size(),
+        same);
   if (results.empty() && !filter.empty()) find_recipe(filter);  // throws: there is none
-  if (results.empty()) return ExitCode::nothing_compared;
   if (failed > 0) return ExitCode::subject_broke;
-  return same == results.size() ? ExitCode::conforms : ExitCode::violated;
+  if (passed < results.size()) return ExitCode::violated;
+  return same == 0 ? ExitCode::nothing_compared : ExitCode::conforms;
 }
 
 ExitCode list() {
   for (const Recipe& recipe : list_recipes()) {
     const auto approved = read_golden(recipe.name, Stage::approved);
-    print("{:<40} {:<16}  {}\n", recipe.name,
-          approved ? approved->sha256.substr(0, 16) : "not approved", recipe.about);
+    const ApprovedNumerics* reference = approved ? approved->find("reference-float32") : nullptr;
+    print("{:<36} {:<16}  {}\n", recipe.name,
+          reference ? reference->sha256.substr(0, 16) : "not approved", recipe.about);
   }
   return ExitCode::conforms;
 }
 
 ExitCode record_all(const Names& names) {
   for (const std::string& name : names) {
-    const GoldenResult result = record(find_recipe(name), reference_runner(), commit());
-    const bool same = result.status == GoldenStatus::same;
-    print("{}{}\n", result.message, same ? "" : "; recorded as pending");
+    for (const GoldenResult& result : record(find_recipe(name), golden_numerics(), commit()))
+      print("{}\n", result.message);
+    const bool pending = std::filesystem::exists(golden_json(name, Stage::pending));
+    print("golden {}: {}\n", name, pending ? "recorded as pending" : "nothing to approve");
   }
   return ExitCode::conforms;
 }
 
-ExitCode approve_all(const Names& names, bool yes) {
+// Why numbers change is asked where there is somebody to ask.
+std::string reason_for(const std::string& given, bool yes) {
+  if (!given.empty() || yes || isatty(STDIN_FILENO) != 1) return given;
+  print("why do they change (one line, kept with them)? ");
+  finish_output();
+  std::string reason;
+  std::getline(std::cin, reason);
+  return reason;
+}
+
+ExitCode approve_all(const Names& names, const std::string& reason, bool yes) {
   std::vector<PendingGolden> pending;
   if (names.empty()) pending = list_pending();
   for (const std::string& name : names) pending.push_back(find_pending(name));
@@ -87,7 +104,8 @@ ExitCode approve_all(const Names& names, bool yes) {
     print("nothing was approved\n");
     return ExitCode::conforms;
   }
-  for (const PendingGolden& change : pending) approve(change.name);
+  const std::string why = reason_for(reason, yes);
+  for (const PendingGolden& change : pending) approve(change.name, why);
   print("{} goldens approved\n", pending.size());
   return ExitCode::conforms;
 }
@@ -102,7 +120,7 @@ ExitCode prune_files(bool yes) {
 
 struct Options {
   Names names;
-  std::string name, folder;
+  std::string name, folder, subject, reason;
   bool all = false, yes = false;
 };
 
@@ -111,7 +129,9 @@ struct Options {
 Action add_golden_verify(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("NAME", options->name, "only goldens whose name contains this");
-  return [options] { return verify(options->name); };
+  app.add_option("--subject", options->subject,
+                 "who computes: reference, cuda:emulated, cuda:gpu (default: every kind's own)");
+  return [options] { return verify(options->name, options->subject); };
 }
 
 Action add_golden_list(CLI::App&) {
@@ -132,8 +152,9 @@ Action add_golden_record(CLI::App& app) {
 Action add_golden_approve(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("NAME", options->names, "goldens to approve (default: all that are pending)");
+  app.add_option("--reason", options->reason, "why the logits change; kept with them");
   app.add_flag("--yes", options->yes, "do not ask");
-  return [options] { return approve_all(options->names, options->yes); };
+  return [options] { return approve_all(options->names, options->reason, options->yes); };
 }
 
 Action add_golden_prune(CLI::App& app) {
@@ -146,8 +167,12 @@ Action add_golden_export(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("NAME", options->name, "the golden")->required();
   app.add_option("DIR", options->folder, "a new or empty folder")->required();
+  options->subject = "reference";
+  app.add_option("--subject", options->subject, "who computes the expected logits")
+      ->capture_default_str();
   return [options] {
-    export_golden(find_recipe(options->name), reference_runner(), options->folder);
+    export_golden(find_recipe(options->name), numerics_of_subject(options->subject),
+                  options->folder);
     return ExitCode::conforms;
   };
 }

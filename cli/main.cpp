@@ -16,6 +16,7 @@
 #include "cli/version.h"
 #include "cli/words.h"
 #include "properties/subject.h"
+#include "properties/subject_registry.h"
 #include "properties/temporary_folder.h"
 #include "reference/error.h"
 
@@ -171,6 +172,12 @@ ExitCode fail(const std::string& id, const std::string& problem, const std::stri
   return code;
 }
 
+// Where this very file lies: its name may be relative, or found along PATH.
+std::filesystem::path this_program() {
+  std::error_code unknown;
+  return std::filesystem::read_symlink("/proc/self/exe", unknown);
+}
+
 // Every way in which work can end, as an exit code.
 template <typename Work>
 ExitCode guarded(Work work) {
@@ -215,5 +222,6 @@ int run(int argc, char** argv) {
 }  // namespace kvconform::cli
 
 int main(int argc, char** argv) {
+  kvconform::serve_subjects_with(kvconform::cli::this_program());
   return kvconform::cli::run(argc, argv);
 }

@@ -184,11 +184,6 @@ TEST(ModelCreate, any_field_of_the_config_can_be_set_in_two_ways) {
   EXPECT_EQ(config.at("num_kv_shared_layers"), 1);
 }
 
-TEST(Golden, list_names_goldens_and_verify_accepts_what_is_approved) {
-  EXPECT_NE(succeed({"golden", "list"}).out, "");
-  succeed({"golden", "verify"});
-}
-
 TEST(Faults, each_fault_is_listed_and_a_matrix_is_written_for_people_and_for_programs) {
   EXPECT_NE(line_with(succeed({"faults", "--list"}).out, "own-keys-without-cache"), "");
   const TemporaryFolder folder;

@@ -7,17 +7,25 @@
 #include <chrono>
 
 #include "golden/golden.h"
+#include "golden/numerics_kinds.h"
 #include "golden/oracle_check.h"
-#include "golden/reference_runner.h"
+#include "properties/books.h"
+#include "properties/case_judge.h"
 
 namespace kvconform::cli {
 namespace {
 
-// Counts one comparison; the first failure is what the line of the table says.
-void count(PropertyResult& result, VerdictKind kind, const std::string& message) {
+// Counts one comparison; the worst, and of those the first, is what the line of the table says.
+void count(PropertyResult& result, VerdictKind kind, const std::string& name,
+           const std::string& message) {
+  const int listed = is_failure(kind) ? find_listed(result.listed, kind, name) : -1;
+  if (listed >= 0) {
+    ++result.listed[static_cast<std::size_t>(listed)].matched;
+    kind = VerdictKind::known;
+  }
   ++result.cases;
   ++result.counts[kind];
-  if (kind == VerdictKind::conforms || result.verdict != VerdictKind::conforms) return;
+  if (!is_worse(kind, result.verdict)) return;
   result.verdict = kind;
   result.message = message;
 }
@@ -27,39 +35,38 @@ constexpr const char* kOracleSentence =
 constexpr const char* kGoldenSentence =
     "The float32 reference computes the approved logits, bit for bit.";
 
-PropertyResult oracle() {
-  PropertyResult result;
+void verify_oracle_data(PropertyResult& result) {
   result.property = "oracle";
   result.sentence = kOracleSentence;
   result.against_used = true;
   result.against = "stored float64 logits of transformers";
   for (const OracleResult& one : verify_oracle()) {
     result.budget_used = std::max(result.budget_used, one.budget_used);
-    count(result, one.agrees ? VerdictKind::conforms : VerdictKind::differs,
+    count(result, one.agrees ? VerdictKind::conforms : VerdictKind::differs, one.name,
           fmt::format("{}, {}: {}", one.name, one.computed_by, one.message));
   }
-  return result;
 }
 
 VerdictKind verdict_of(GoldenStatus status) {
   if (status == GoldenStatus::same) return VerdictKind::conforms;
+  if (status == GoldenStatus::not_applicable) return VerdictKind::not_applicable;
   return status == GoldenStatus::failed ? VerdictKind::broken : VerdictKind::differs;
 }
 
-PropertyResult golden() {
-  PropertyResult result;
+void verify_goldens(PropertyResult& result) {
   result.property = "golden";
   result.sentence = kGoldenSentence;
   result.against_used = true;
   result.against = "approved logits";
-  for (const GoldenResult& one : verify_all(reference_runner()))
-    count(result, verdict_of(one.status), one.message);
-  return result;
+  for (const GoldenResult& one : verify_all({numerics_of_subject("reference")}))
+    count(result, verdict_of(one.status), one.name, one.message);
 }
 
-PropertyResult timed(PropertyResult (*verify)()) {
+PropertyResult timed(void (*verify)(PropertyResult&), std::vector<ListedFailure> listed) {
   const auto start = std::chrono::steady_clock::now();
-  PropertyResult result = verify();
+  PropertyResult result;
+  result.listed = std::move(listed);
+  verify(result);
   result.subject = "reference";
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (result.cases == 0) {  // nothing compared is not passed
@@ -67,6 +74,7 @@ PropertyResult timed(PropertyResult (*verify)()) {
     result.counts[result.verdict] = 1;
     result.message = "nothing is stored to compare with";
   }
+  judge_listed(result);
   return result;
 }
 
@@ -74,8 +82,10 @@ PropertyResult timed(PropertyResult (*verify)()) {
 
 const std::vector<StoredCheck>& stored_checks() {
   static const std::vector<StoredCheck> checks = {
-      {"oracle", kOracleSentence, [] { return timed(oracle); }},
-      {"golden", kGoldenSentence, [] { return timed(golden); }}};
+      {"oracle", kOracleSentence,
+       [](std::vector<ListedFailure> listed) { return timed(verify_oracle_data, listed); }},
+      {"golden", kGoldenSentence,
+       [](std::vector<ListedFailure> listed) { return timed(verify_goldens, listed); }}};
   return checks;
 }
 

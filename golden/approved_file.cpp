@@ -4,11 +4,13 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "golden/expected_arrays.h"
 #include "golden/oracle_cases.h"
@@ -49,41 +51,42 @@ std::string processor_name() {
 #endif
 }
 
-ordered_json describe_call(const GoldenCall& call, const Logits& logits) {
-  ordered_json j = {{"call", to_string(call.kind)}};
-  if (call.kind == GoldenCall::Kind::rewind) j["length"] = call.length;
-  if (logits.positions == 0) return j;
-  j["tokens"] = call.tokens;
-  j["sha256"] = sha256(logits);
-  std::vector<int> greedy;
+/// What people recognise a call's logits by.
+ordered_json recognised(const Logits& logits) {
+  ordered_json greedy = ordered_json::array(), first = ordered_json::array();
   for (int t = 0; t < logits.positions; ++t) {
     const double* row = logits.row(t);
     greedy.push_back(int(std::max_element(row, row + logits.vocab) - row));
   }
-  j["greedy"] = greedy;
   const double* last = logits.row(logits.positions - 1);
-  ordered_json first = ordered_json::array();
   for (int i = 0; i < std::min(shown_logits, logits.vocab); ++i) first.push_back(last[i]);
-  j["first_logits_of_last_row"] = first;
+  return {{"greedy", greedy}, {"first_logits_of_last_row", first}};
+}
+
+ordered_json describe_call(const ApprovedNumerics& numerics, const Logits& logits,
+                           std::size_t call) {
+  ordered_json j = ordered_json::object();
+  if (numerics.call_hashes[call].empty()) return j;
+  j["sha256"] = numerics.call_hashes[call];
+  j["stages"] = fmt::format("{}", fmt::join(numerics.stages.calls[call], " "));
+  j.update(recognised(logits));
   return j;
 }
 
-/// One line a call: a diff in review then shows which calls changed.
-std::string layout(const ordered_json& j) {
-  std::string text = "{";
-  for (const auto& [key, value] : j.items()) {
-    text += fmt::format("{}\n  {}: ", text.size() > 1 ? "," : "", ordered_json(key).dump());
-    if (key != "calls") {
-      text += value.dump();
-      continue;
-    }
-    text += '[';
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      text += fmt::format("{}\n    {}", i ? "," : "", value[i].dump());
-    }
-    text += "\n  ]";
+/// Objects that hold much over several lines, calls one a line: a diff in review then shows which
+/// of them changed.
+std::string layout(const ordered_json& j, const std::string& key, const std::string& above,
+                   std::size_t depth) {
+  const bool lines = depth == 0 || key == "calls" || key == "numerics" || above == "numerics";
+  if (!lines || j.empty()) return j.dump();
+  std::string text;
+  for (const auto& [name, value] : j.items()) {
+    text += fmt::format("{}\n{:{}}", text.empty() ? "" : ",", "", 2 * depth + 2);
+    if (j.is_object()) text += ordered_json(name).dump() + ": ";
+    text += layout(value, name, key, depth + 1);
   }
-  return text + "\n}\n";
+  return fmt::format("{}{}\n{:{}}{}", j.is_object() ? '{' : '[', text, "", 2 * depth,
+                     j.is_object() ? '}' : ']');
 }
 
 std::size_t byte_count(const CallLogits& calls) {
@@ -92,33 +95,146 @@ std::size_t byte_count(const CallLogits& calls) {
   return bytes;
 }
 
-Logits read_call(const fs::path& file, const ExpectedArrays& arrays, std::size_t call) {
-  const ExpectedArray& array = expected_array(arrays, fmt::format("{}.logits", call), file);
+ordered_json to_json(const Provenance& provenance) {
+  const ordered_json reason =
+      provenance.reason.empty() ? ordered_json() : ordered_json(provenance.reason);
+  return {{"computer", provenance.computer},   {"compiler", provenance.compiler},
+          {"processor", provenance.processor}, {"date", provenance.date},
+          {"commit", provenance.commit},       {"reason", reason}};
+}
+
+Provenance provenance_from(const ordered_json& j) {
+  return {j.at("computer"), j.at("compiler"), j.at("processor"),
+          j.at("date"),     j.at("commit"),   j.at("reason").is_null() ? "" : j.at("reason")};
+}
+
+ordered_json to_json(const ApprovedNumerics& numerics) {
+  ordered_json j = {{"sha256", numerics.sha256},
+                    {"provenance", to_json(numerics.provenance)},
+                    {"logits_stored", numerics.stored},
+                    {"stages", numerics.stages.stages},
+                    {"calls", ordered_json::array()}};
+  for (std::size_t call = 0; call < numerics.call_hashes.size(); ++call) {
+    j["calls"].push_back(describe_call(numerics, numerics.logits->at(call), call));
+  }
+  return j;
+}
+
+ordered_json to_json(const ApprovedGolden& golden) {
+  ordered_json j = {{"name", golden.name},
+                    {"about", golden.about},
+                    {"recipe_sha256", golden.fingerprint},
+                    {"config", ordered_json::parse(golden.way.config)},
+                    {"weights_sha256", golden.way.weights_sha256},
+                    {"tensors", fmt::format("{}", fmt::join(golden.way.tensor_hashes, " "))},
+                    {"calls", ordered_json::parse(golden.way.calls)},
+                    {"numerics", ordered_json::object()}};
+  for (const ApprovedNumerics& numerics : golden.numerics) {
+    j["numerics"][numerics.kind] = to_json(numerics);
+  }
+  return j;
+}
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), std::istream_iterator<std::string>()};
+}
+
+ApprovedNumerics numerics_from(const std::string& kind, const ordered_json& j) {
+  ApprovedNumerics numerics;
+  numerics.kind = kind;
+  numerics.sha256 = j.at("sha256");
+  numerics.provenance = provenance_from(j.at("provenance"));
+  numerics.stored = j.at("logits_stored");
+  numerics.stages.stages = j.at("stages").get<std::vector<std::string>>();
+  for (const ordered_json& call : j.at("calls")) {
+    numerics.call_hashes.push_back(call.value("sha256", ""));
+    numerics.stages.calls.push_back(words(call.value("stages", "")));
+  }
+  return numerics;
+}
+
+ApprovedGolden golden_from(const ordered_json& j) {
+  ApprovedGolden golden;
+  golden.name = j.at("name");
+  golden.about = j.at("about");
+  golden.fingerprint = j.at("recipe_sha256");
+  // Sorted, as they are made: what is compared is text.
+  golden.way.config = nlohmann::json(j.at("config")).dump();
+  golden.way.calls = nlohmann::json(j.at("calls")).dump();
+  golden.way.weights_sha256 = j.at("weights_sha256");
+  golden.way.tensor_hashes = words(j.at("tensors"));
+  for (const auto& [kind, numerics] : j.at("numerics").items()) {
+    golden.numerics.push_back(numerics_from(kind, numerics));
+  }
+  return golden;
+}
+
+std::string array_name(const std::string& kind, std::size_t call) {
+  return fmt::format("{}.{}.logits", kind, call);
+}
+
+Logits read_call(const fs::path& file, const ExpectedArrays& arrays, const std::string& name) {
+  const ExpectedArray& array = expected_array(arrays, name, file);
   if (array.dtype != "F32" || array.shape.size() != 2) {
-    damaged(file, fmt::format("{}.logits is no float32 matrix", call));
+    damaged(file, fmt::format("{} is no float32 matrix", name));
   }
   return {int(array.shape[0]), int(array.shape[1]), array.values};
 }
 
-void write_text(const fs::path& file, const std::string& text) {
-  const fs::path half = file.string() + ".part";
-  std::ofstream out(half, std::ios::binary);
-  out << text;
-  out.close();
+void read_logits(const fs::path& file, const ExpectedArrays& arrays, ApprovedNumerics& numerics) {
+  numerics.logits.emplace();
+  for (std::size_t call = 0; call < numerics.call_hashes.size(); ++call) {
+    const bool yields = !numerics.call_hashes[call].empty();
+    numerics.logits->push_back(yields ? read_call(file, arrays, array_name(numerics.kind, call))
+                                      : Logits{});
+  }
+  if (hash_of(*numerics.logits) != numerics.sha256) {
+    damaged(file, fmt::format("{} is not what the JSON was made of", numerics.kind));
+  }
+}
+
+void read_all_logits(const fs::path& file, ApprovedGolden& golden) {
+  std::optional<ExpectedArrays> arrays;
+  for (ApprovedNumerics& numerics : golden.numerics) {
+    if (!numerics.stored) continue;
+    if (!arrays) arrays = read_expected_arrays(file);
+    read_logits(file, *arrays, numerics);
+  }
+}
+
+void write_logits(const fs::path& file, const ApprovedGolden& golden) {
+  TensorTable table;
+  for (const ApprovedNumerics& numerics : golden.numerics) {
+    for (std::size_t call = 0; numerics.stored && call < numerics.logits->size(); ++call) {
+      const Logits& logits = numerics.logits->at(call);
+      if (logits.positions == 0) continue;
+      auto* out = reinterpret_cast<float*>(
+          table.add(array_name(numerics.kind, call), Dtype::f32, {logits.positions, logits.vocab}));
+      std::copy(logits.values.begin(), logits.values.end(), out);
+    }
+  }
+  if (!table.tensors.empty()) write_safetensors(file, table);
+}
+
+void replace_file(const fs::path& from, const fs::path& to) {
   std::error_code failed;
-  if (out) fs::rename(half, file, failed);
-  if (!out || failed) cannot_write(file);
+  fs::rename(from, to, failed);
+  if (failed) cannot_write(to);
 }
 
 }  // namespace
 
-std::string hash_of(const CallLogits& calls) {
-  Sha256 hash;
-  for (const Logits& logits : calls) hash.update(logits);
-  return hash.hex();
+void write_golden_text(const fs::path& file, const std::string& text) {
+  const fs::path half = file.string() + ".part";
+  std::ofstream out(half, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) cannot_write(file);
+  replace_file(half, file);
 }
 
-Provenance provenance_here(const std::string& commit) {
+Provenance provenance_here(const std::string& computer, const std::string& commit) {
   const char* epoch = std::getenv("SOURCE_DATE_EPOCH");  // reproducible-builds.org
   const std::time_t now = epoch && *epoch ? std::time_t(std::atoll(epoch)) : std::time(nullptr);
 #if defined(__clang__)
@@ -126,7 +242,30 @@ Provenance provenance_here(const std::string& commit) {
 #else
   const std::string compiler = fmt::format("g++ {}", __VERSION__);
 #endif
-  return {compiler, processor_name(), fmt::format("{:%Y-%m-%d}", fmt::gmtime(now)), commit};
+  const std::string date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(now));
+  return {computer, compiler, processor_name(), date, commit, ""};
+}
+
+const ApprovedNumerics* ApprovedGolden::find(const std::string& kind) const {
+  for (const ApprovedNumerics& one : numerics) {
+    if (one.kind == kind) return &one;
+  }
+  return nullptr;
+}
+
+ApprovedNumerics approved_numerics(const std::string& kind, const Computation& computation,
+                                   const Provenance& provenance) {
+  ApprovedNumerics numerics;
+  numerics.kind = kind;
+  numerics.sha256 = hash_of(computation.logits);
+  for (const Logits& logits : computation.logits) {
+    numerics.call_hashes.push_back(logits.positions == 0 ? "" : sha256(logits));
+  }
+  numerics.stages = computation.stages;
+  numerics.provenance = provenance;
+  numerics.stored = byte_count(computation.logits) <= kept_logits_bytes;
+  numerics.logits = computation.logits;
+  return numerics;
 }
 
 fs::path golden_json(const std::string& name, Stage stage) {
@@ -140,82 +279,46 @@ fs::path golden_logits(const std::string& name, Stage stage) {
 std::optional<ApprovedGolden> read_golden(const std::string& name, Stage stage) {
   const fs::path file = golden_json(name, stage);
   if (!fs::exists(file)) return std::nullopt;
-  ApprovedGolden golden{name, {}, {}, {}, {}};
-  bool stored = false;
+  ApprovedGolden golden;
   try {
     std::ifstream in(file);
-    const ordered_json j = ordered_json::parse(in);
-    if (j.at("name") != name) damaged(file, fmt::format("is the golden {}", j.at("name").dump()));
-    golden.fingerprint = j.at("recipe_sha256");
-    golden.sha256 = j.at("sha256");
-    stored = j.at("logits_stored");
-    for (const auto& call : j.at("calls")) golden.call_hashes.push_back(call.value("sha256", ""));
+    golden = golden_from(ordered_json::parse(in));
   } catch (const ordered_json::exception& e) {
     damaged(file, e.what());
   }
-  if (!stored) return golden;
-  const fs::path logits = golden_logits(name, stage);
-  const ExpectedArrays arrays = read_expected_arrays(logits);
-  golden.logits.emplace();
-  for (std::size_t call = 0; call < golden.call_hashes.size(); ++call) {
-    const bool yields = !golden.call_hashes[call].empty();
-    golden.logits->push_back(yields ? read_call(logits, arrays, call) : Logits{});
-  }
-  if (hash_of(*golden.logits) != golden.sha256) damaged(logits, "is not what the JSON was made of");
+  if (golden.name != name) damaged(file, fmt::format("is the golden {}", golden.name));
+  read_all_logits(golden_logits(name, stage), golden);
   return golden;
 }
 
-void write_call_logits(const fs::path& file, const CallLogits& calls) {
-  TensorTable table;
-  for (std::size_t call = 0; call < calls.size(); ++call) {
-    const Logits& logits = calls[call];
-    if (logits.positions == 0) continue;
-    auto* out = reinterpret_cast<float*>(
-        table.add(fmt::format("{}.logits", call), Dtype::f32, {logits.positions, logits.vocab}));
-    std::copy(logits.values.begin(), logits.values.end(), out);
-  }
-  write_safetensors(file, table);
-}
-
-void write_pending(const Recipe& recipe, const CallLogits& calls, const Provenance& provenance) {
-  const bool stored = byte_count(calls) <= kept_logits_bytes;
-  ordered_json j = {{"name", recipe.name},
-                    {"about", recipe.about},
-                    {"sha256", hash_of(calls)},
-                    {"recipe_sha256", recipe.fingerprint},
-                    {"logits_stored", stored},
-                    {"calls", ordered_json::array()},
-                    {"provenance",
-                     {{"compiler", provenance.compiler},
-                      {"processor", provenance.processor},
-                      {"date", provenance.date},
-                      {"commit", provenance.commit}}}};
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    j["calls"].push_back(describe_call(recipe.calls[i], calls[i]));
-  }
+void write_golden(const ApprovedGolden& golden, Stage stage) {
   std::error_code failed;
   fs::create_directories(golden_dir() / "approved", failed);
-  remove_pending(recipe.name);
-  if (stored) write_call_logits(golden_logits(recipe.name, Stage::pending), calls);
-  write_text(golden_json(recipe.name, Stage::pending), layout(j));  // last: what makes it a golden
+  remove_golden(golden.name, stage);
+  write_logits(golden_logits(golden.name, stage), golden);
+  // Last: this is what makes it a golden.
+  write_golden_text(golden_json(golden.name, stage), layout(to_json(golden), "", "", 0) + "\n");
 }
 
-void promote_pending(const std::string& name) {
-  std::error_code failed;
-  const fs::path logits = golden_logits(name, Stage::approved);
-  if (fs::exists(golden_logits(name, Stage::pending))) {
-    fs::rename(golden_logits(name, Stage::pending), logits, failed);
-  } else {
-    fs::remove(logits, failed);
+void promote_golden(const std::string& name, const std::string& reason) {
+  const fs::path pending = golden_json(name, Stage::pending);
+  std::ifstream in(pending);
+  ordered_json j = ordered_json::parse(in);
+  for (auto& [kind, numerics] : j.at("numerics").items()) {
+    ordered_json& given = numerics.at("provenance").at("reason");
+    if (given.is_null() && !reason.empty()) given = reason;
   }
-  if (failed) cannot_write(logits);
-  fs::rename(golden_json(name, Stage::pending), golden_json(name, Stage::approved), failed);
-  if (failed) cannot_write(golden_json(name, Stage::approved));
+  remove_golden(name, Stage::approved);
+  if (fs::exists(golden_logits(name, Stage::pending))) {
+    replace_file(golden_logits(name, Stage::pending), golden_logits(name, Stage::approved));
+  }
+  write_golden_text(golden_json(name, Stage::approved), layout(j, "", "", 0) + "\n");
+  remove_golden(name, Stage::pending);
 }
 
-void remove_pending(const std::string& name) {
-  fs::remove(golden_json(name, Stage::pending));
-  fs::remove(golden_logits(name, Stage::pending));
+void remove_golden(const std::string& name, Stage stage) {
+  fs::remove(golden_json(name, stage));
+  fs::remove(golden_logits(name, stage));
 }
 
 }  // namespace kvconform

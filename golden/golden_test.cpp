@@ -1,6 +1,7 @@
-// The approved goldens: the float32 reference computes every bit of them, and the double reference
-// agrees with the witness on every recipe, so that what was approved was right. (How goldens are
-// recorded and approved is tested in golden_workflow_test.cpp.)
+// The approved goldens: every kind of numerics computes every bit of them, what is kept along the
+// way is up to date, and the double reference agrees with the witness on every recipe, so that what
+// was approved was right. (How goldens are recorded and approved is tested in
+// golden_workflow_test.cpp.)
 #include "golden/golden.h"
 
 #include <gtest/gtest.h>
@@ -8,18 +9,17 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "golden/oracle_comparison.h"
-#include "golden/reference_runner.h"
-#include "reference/model.h"
-#include "reference/witness.h"
+#include "golden/numerics_kinds.h"
+#include "golden/second_opinion.h"
+#include "properties/subject_registry.h"
 
 namespace kvconform {
 namespace {
 
-TEST(Goldens, AreComputedBitForBitByTheReference) {
-  const std::vector<GoldenResult> results = verify_all(reference_runner());
-  EXPECT_EQ(results.size(), list_recipes().size());
-  EXPECT_GE(results.size(), 7u);
+TEST(Goldens, AreComputedBitForBitByEveryKindOfNumerics) {
+  const std::vector<GoldenResult> results = verify_all(golden_numerics());
+  EXPECT_EQ(results.size(), 2 * list_recipes().size());
+  EXPECT_GE(list_recipes().size(), 30u);
   for (const GoldenResult& result : results) {
     EXPECT_EQ(result.status, GoldenStatus::same) << result.message;
   }
@@ -29,47 +29,49 @@ TEST(Goldens, AreAllAskedForByARecipeAndNothingIsPending) {
   for (const auto& file : list_prunable()) ADD_FAILURE() << file << " belongs to no recipe";
 }
 
-/// What a session holds before each call, so that the witness can recompute it as one sequence.
-void follow(std::vector<int>& session, const GoldenCall& call) {
-  if (call.kind == GoldenCall::Kind::open) session.clear();
-  if (call.kind == GoldenCall::Kind::rewind) session.resize(std::size_t(call.length));
-  if (call.kind == GoldenCall::Kind::extend) {
-    session.insert(session.end(), call.tokens.begin(), call.tokens.end());
-  }
-}
-
-Logits last_rows(const Logits& logits, int rows) {
-  const auto count = std::ptrdiff_t(rows) * logits.vocab;
-  return {rows, logits.vocab, {logits.values.end() - count, logits.values.end()}};
-}
-
-/// The worst row of any call of the recipe, double model against witness.
-double model_against_witness(const Recipe& recipe) {
-  const auto checkpoint = make_checkpoint(recipe);
-  const Model<Float64> model(checkpoint);
-  auto cache = model.open({.batch = 1, .capacity = 1});
-  std::vector<int> session;
-  double worst = 0.0;
-  for (const GoldenCall& call : recipe.calls) {
-    follow(session, call);
-    if (call.kind == GoldenCall::Kind::open) {
-      cache = model.open({.batch = 1, .capacity = call.length, .margin = call.length});
+/// A change that leaves the logits alone leaves `verify` green; hashes along the way that are not
+/// current would lead the next explanation astray.
+TEST(Goldens, KeepWaypointsThatAreCurrent) {
+  for (const Recipe& recipe : list_recipes()) {
+    SCOPED_TRACE(recipe.name + ": record and approve it again");
+    const auto model = make_model(recipe);
+    const Waypoints now = waypoints_of(recipe, *model->checkpoint());
+    const ApprovedGolden approved = read_golden(recipe.name, Stage::approved).value();
+    EXPECT_EQ(approved.way.calls, now.calls);
+    EXPECT_EQ(approved.way.config, now.config);
+    EXPECT_EQ(approved.way.weights_sha256, now.weights_sha256);
+    EXPECT_EQ(approved.way.tensor_hashes, now.tensor_hashes);
+    for (const Numerics& numerics : golden_numerics()) {
+      const Computation traced = compute(recipe, *model, numerics, true);
+      const ApprovedNumerics* kept = approved.find(numerics.kind);
+      ASSERT_NE(kept, nullptr);
+      EXPECT_EQ(kept->sha256, hash_of(traced.logits)) << "with a trace";
+      EXPECT_EQ(kept->stages.stages, traced.stages.stages) << numerics.kind;
+      EXPECT_EQ(kept->stages.calls, traced.stages.calls) << numerics.kind;
     }
-    if (call.kind == GoldenCall::Kind::rewind) cache.rewind({call.length});
-    if (call.tokens.empty()) continue;
-    const bool scored = call.kind == GoldenCall::Kind::score;
-    const Logits logits =
-        to_logits(scored ? model.score({call.tokens}) : model.extend(cache, {call.tokens}));
-    const Logits expected = witness_logits(*checkpoint, scored ? call.tokens : session);
-    worst = std::max(worst, worst_row(logits, last_rows(expected, logits.positions)));
   }
-  return worst;
+}
+
+TEST(Goldens, DoNotDependOnDeadTensors) {
+  for (const std::string family : {"gemma3n", "gemma4"}) {
+    const auto absent = read_golden(family + "-script-b", Stage::approved).value();
+    for (const char* state : {"-dead-tensors", "-dead-tensors-nan"}) {
+      const auto present = read_golden(family + state, Stage::approved).value();
+      EXPECT_NE(present.way.weights_sha256, absent.way.weights_sha256);
+      for (const ApprovedNumerics& numerics : absent.numerics) {
+        EXPECT_EQ(present.find(numerics.kind)->sha256, numerics.sha256) << family << state;
+      }
+    }
+  }
 }
 
 TEST(Goldens, AreRightWhereverModelAndWitnessAgree) {
+  const Numerics in_double = {"reference-float64", [] { return make_subject("reference:double"); }};
   double worst = 0.0;
   for (const Recipe& recipe : list_recipes()) {
-    const double error = model_against_witness(recipe);
+    const auto model = make_model(recipe);
+    const Computation computed = compute(recipe, *model, in_double, false);
+    const double error = distance_from_witness(recipe, *model->checkpoint(), computed.logits);
     EXPECT_LE(error, 1e-10) << recipe.name;  // rounding of doubles; measured below 1e-12
     worst = std::max(worst, error);
   }

@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(MlxLm1674, ScriptA,
                          });
 
 std::shared_ptr<const Checkpoint> seeded(int shared) {
-  nlohmann::json config = *find_recipe("gemma3n-script-b").config;
+  auto config = nlohmann::json::parse(find_recipe("gemma3n-script-b").model.config_text);
   config["num_hidden_layers"] = 4;
   config["num_kv_shared_layers"] = shared;
   config["sliding_window"] = 8;

@@ -7,9 +7,9 @@
 #include <cstdio>
 
 #include "golden/golden.h"
+#include "golden/numerics_kinds.h"
 #include "golden/oracle_cases.h"
 #include "golden/oracle_comparison.h"
-#include "golden/reference_runner.h"
 #include "reference/model.h"
 
 namespace kvconform {
@@ -45,19 +45,20 @@ TEST(ScriptB, IsTheRecipeOfTheFirstGolden) {
   std::vector<std::vector<int>> calls;
   std::vector<bool> fresh;
   bool opened = false;
-  for (const GoldenCall& call : find_recipe("mlx-lm-1674-script-b").calls) {
-    if (call.kind == GoldenCall::Kind::extend) {
-      calls.push_back(call.tokens);
+  for (const Call& call : find_recipe("mlx-lm-1674-script-b").calls) {
+    if (call.kind == Call::Kind::extend) {
+      calls.push_back(call.tokens.at(0));
       fresh.push_back(opened);
     }
-    opened = call.kind == GoldenCall::Kind::open;
+    opened = call.kind == Call::Kind::open;
   }
   EXPECT_EQ(calls, mlx.calls);
   EXPECT_EQ(fresh, mlx.fresh_cache_before);
 }
 
 TEST(ScriptB, HasTheApprovedHash) {
-  const GoldenResult result = verify(find_recipe("mlx-lm-1674-script-b"), reference_runner());
+  const GoldenResult result =
+      verify(find_recipe("mlx-lm-1674-script-b"), numerics_of_subject("reference"));
   EXPECT_EQ(result.status, GoldenStatus::same) << result.message;
 }
 

@@ -8,8 +8,10 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "golden/oracle_comparison.h"
+#include "properties/case.h"
 #include "reference/checkpoint.h"
 #include "reference/model.h"
 #include "reference/witness.h"
@@ -70,6 +72,17 @@ std::vector<OracleResult> verify_oracle_case(const OracleCase& oracle) {
           hold(oracle, "witness", used_in_double,
                [&](const std::vector<int>& tokens) { return witness_logits(*weights, tokens); }),
           hold_model<Float32>(oracle, weights, "reference", used_in_float)};
+}
+
+OracleResult verify_oracle_case(const OracleCase& oracle, Subject& subject) {
+  ModelSpec stored;
+  stored.folder = oracle.folder;
+  std::optional<Subject::ModelId> model;
+  const auto score = [&](const std::vector<int>& tokens) {
+    if (!model) model = subject.load(*make_model_source(stored));
+    return subject.score(*model, {tokens}).logits;
+  };
+  return hold(oracle, subject.info().name, used_in_float, score);
 }
 
 std::vector<OracleResult> verify_oracle(const std::atomic<bool>* stop) {

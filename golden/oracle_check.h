@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "golden/oracle_cases.h"
+#include "properties/subject.h"
 
 namespace kvconform {
 
@@ -26,6 +27,10 @@ struct OracleResult {
 
 /// Results of double model, witness and float model.
 std::vector<OracleResult> verify_oracle_case(const OracleCase& oracle);
+
+/// A subject that computes in float32, scored prompt by prompt; what it refuses it does not agree
+/// with.
+OracleResult verify_oracle_case(const OracleCase& oracle, Subject& subject);
 
 /// Those of all cases. `stop` ends it early, between cases.
 std::vector<OracleResult> verify_oracle(const std::atomic<bool>* stop = nullptr);

@@ -40,7 +40,9 @@ int badness(VerdictKind kind) {
 
 CaseJudge::CaseJudge(const std::string& subject, const std::string& against,
                      const SubjectOptions& options)
-    : subject_(make_subject(subject, options)), against_(against, make_subject(against, options)) {}
+    : subject_(make_subject(subject, options)),
+      against_(against, make_subject(against, options)),
+      make_another_([=] { return make_subject(subject, options); }) {}
 
 Verdict CaseJudge::judge(const Property& property, const Case& test_case, bool traces) {
   against_.forget_use();
@@ -50,7 +52,11 @@ Verdict CaseJudge::judge(const Property& property, const Case& test_case, bool t
   }
   const auto source = make_model_source(test_case.model);
   Yardstick yardstick(source->checkpoint(), subject_->info().dtype);
-  Judgement judgement{*source, *subject_, against_, yardstick, traces};
+  const auto another = [this]() -> Subject& {
+    if (!another_) another_ = make_another_();
+    return *another_;
+  };
+  Judgement judgement{*source, *subject_, against_, yardstick, traces, another};
   return property.judge(test_case, judgement);
 }
 

@@ -29,6 +29,8 @@ class CaseJudge {
  private:
   std::unique_ptr<Subject> subject_;
   WatchedSubject against_;
+  std::function<std::unique_ptr<Subject>()> make_another_;
+  std::unique_ptr<Subject> another_;  ///< of the same subject; kept once it was asked for
 };
 
 /// `broken`: what a subject that cannot be used at all is given.

@@ -114,7 +114,11 @@ std::optional<RowComparison> Gauge::compare(const TokenHistory& history, int tok
   }
   const std::optional<double> allowed = budget(history, token);
   if (!allowed) return std::nullopt;
-  return compare_within(want, have, widening * *allowed);
+  const RowComparison row = compare_within(want, have, widening * *allowed);
+  if (row.within) return row;
+  const Assessment& close = yardstick().assess_closely(longest_covering(history));
+  if (close.ill_conditioned[token]) return std::nullopt;
+  return row;
 }
 
 }  // namespace kvconform

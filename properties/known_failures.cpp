@@ -41,6 +41,16 @@ std::string text_of(const json& object, const char* name, const std::string& whe
   return *found;
 }
 
+bool is_stored_check(const std::string& property) {
+  return std::find(std::begin(kStoredChecks), std::end(kStoredChecks), property) !=
+         std::end(kStoredChecks);
+}
+
+void read_stored_place(const json& place, const std::string& where, KnownFailure& entry) {
+  only_fields(place, {"case"}, where);
+  entry.stored_case = text_of(place, "case", where);
+}
+
 void read_place(const json& place, const std::string& where, KnownFailure& entry) {
   only_fields(place, {"layer", "part"}, where);
   if (place.empty()) malformed(where, "give a layer, a part or both, or leave \"where\" out");
@@ -54,7 +64,7 @@ void read_place(const json& place, const std::string& where, KnownFailure& entry
 
 bool is_same_failure(const KnownFailure& a, const KnownFailure& b) {
   return a.property == b.property && a.subject == b.subject && a.verdict == b.verdict &&
-         a.layer == b.layer && a.part == b.part;
+         a.layer == b.layer && a.part == b.part && a.stored_case == b.stored_case;
 }
 
 json parse(const std::string& text, const std::string& origin) {
@@ -70,11 +80,17 @@ json parse(const std::string& text, const std::string& origin) {
 KnownFailure known_failure_from_json(const json& value, const std::string& where) {
   only_fields(value, {"property", "subject", "where", "verdict", "reason", "link"}, where);
   KnownFailure entry;
-  entry.property = find_property(text_of(value, "property", where)).name();
+  entry.property = text_of(value, "property", where);
+  const bool stored = is_stored_check(entry.property);
+  if (!stored) find_property(entry.property);  // throws where there is none
   entry.subject = text_of(value, "subject", where);
+  if (stored && entry.subject != "reference")
+    malformed(where, fmt::format("{} verifies the subject reference, not {}", entry.property,
+                                 entry.subject));
   entry.reason = text_of(value, "reason", where);
   entry.link = text_of(value, "link", where);
-  if (value.contains("where")) read_place(value["where"], where + ".where", entry);
+  if (value.contains("where"))
+    (stored ? read_stored_place : read_place)(value["where"], where + ".where", entry);
   if (value.contains("verdict")) {
     const std::string word = text_of(value, "verdict", where);
     if (word != "differs" && word != "broken")
@@ -124,6 +140,7 @@ json to_json(const KnownFailure& entry) {
                 {"link", entry.link}};
   if (entry.layer >= 0) value["where"]["layer"] = entry.layer;
   if (!entry.part.empty()) value["where"]["part"] = entry.part;
+  if (!entry.stored_case.empty()) value["where"]["case"] = entry.stored_case;
   return value;
 }
 
@@ -154,6 +171,15 @@ int find_listed(const std::vector<ListedFailure>& listed, const Verdict& verdict
     if (fits(listed[i].entry)) return static_cast<int>(i);
   }
   return -1;
+}
+
+int find_listed(const std::vector<ListedFailure>& listed, VerdictKind kind,
+                const std::string& stored_case) {
+  const auto found = std::find_if(listed.begin(), listed.end(), [&](const ListedFailure& l) {
+    return l.entry.verdict == kind &&
+           (l.entry.stored_case.empty() || l.entry.stored_case == stored_case);
+  });
+  return found == listed.end() ? -1 : static_cast<int>(found - listed.begin());
 }
 
 }  // namespace kvconform

@@ -7,6 +7,10 @@
 //                  "where": {"layer": 3, "part": "attention"},     (optional, each half too)
 //                  "verdict": "differs",                           (optional; or "broken")
 //                  "reason": "…", "link": "https://…"}]}
+//
+// Entries about a property explain its generated and its kept cases. The checks of what is stored,
+// `oracle` and `golden`, have entries too: of the subject reference, and `where` names one of what
+// is stored ({"case": "gemma3n-base"}).
 #pragma once
 
 #include <cstdint>
@@ -24,10 +28,15 @@ struct KnownFailure {
   VerdictKind verdict = VerdictKind::differs;  ///< or broken
   int layer = -1;                              ///< −1: any
   std::string part = {};                       ///< empty: any
+  std::string stored_case = {};                ///< of `oracle` or `golden`; empty: any
 
   bool has_place() const { return layer >= 0 || !part.empty(); }
   bool operator==(const KnownFailure&) const = default;
 };
+
+/// What `check` verifies besides properties, on the subject reference, when a whole check is asked
+/// for.
+inline constexpr const char* kStoredChecks[] = {"oracle", "golden"};
 
 /// An entry about one property and subject, and how many cases of a run it explained.
 struct ListedFailure {
@@ -52,5 +61,8 @@ bool asks_for_place(const std::vector<ListedFailure>& listed);
 
 /// Index of the first entry that this verdict fits; −1: none does.
 int find_listed(const std::vector<ListedFailure>& listed, const Verdict& verdict);
+/// The same for a check of what is stored.
+int find_listed(const std::vector<ListedFailure>& listed, VerdictKind kind,
+                const std::string& stored_case);
 
 }  // namespace kvconform

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <pugixml.hpp>
 
+#include "properties/case_judge.h"
 #include "properties/reports/report.h"
 #include "properties/runner.h"
 #include "reference/error.h"
@@ -127,6 +128,45 @@ TEST(Ledger, AListedFailureThatDoesNotHappenFailsTheRun) {
   EXPECT_EQ(result.verdict, VerdictKind::unexpectedly_conforms);
   EXPECT_EQ(exit_code(summary), 1);
   EXPECT_NE(failure_text(result).find("remove the entry from the ledger"), std::string::npos);
+}
+
+TEST(Ledger, AListedFailureOfACaseKeptFromEarlierIsKnownToo) {
+  RunOptions options = run_with(json::array({entry("agreement", kFaulty)}));
+  KeptCase kept;
+  kept.file = "kept.json";
+  for (std::uint64_t index = 0; kept.test_case.property.empty(); ++index) {
+    const Case drawn = find_property("agreement").generate(1, index, CaseSize::smoke);
+    CaseJudge judge(kFaulty, "reference:double");
+    if (is_failure(judge.judge(find_property("agreement"), drawn, false).kind))
+      kept.test_case = drawn;
+  }
+  options.kept = {kept};
+  const RunSummary listed = run(options);
+  EXPECT_EQ(listed.results.at(0).kept, (VerdictCounts{{VerdictKind::known, 1}}));
+  EXPECT_EQ(exit_code(listed), 0);
+  options.known = parse_known_failures(ledger(json::array({entry("chunking", kFaulty)})), "ledger");
+  const RunSummary other = run(options);
+  EXPECT_EQ(other.results.at(0).kept, (VerdictCounts{{VerdictKind::differs, 1}}));
+  EXPECT_EQ(exit_code(other), 1);
+}
+
+TEST(Ledger, ChecksOfWhatIsStoredAreListedForTheReferenceAndByName) {
+  json oracle = entry("oracle", "reference");
+  EXPECT_EQ(id_of(ledger(json::array({oracle, entry("golden", "reference")}))), "");
+  EXPECT_EQ(id_of(ledger(json::array({entry("oracle", kFaulty)}))), "KV2304");
+  json named = oracle;
+  named["where"] = {{"case", "gemma3n-base"}};
+  const auto read = parse_known_failures(ledger(json::array({oracle, named})), "ledger.json");
+  EXPECT_EQ(known_failure_from_json(to_json(read.at(1)), "again"), read.at(1));
+  const std::vector<ListedFailure> listed = {{read.at(1), 0}};
+  EXPECT_EQ(find_listed(listed, VerdictKind::differs, "gemma3n-base"), 0);
+  EXPECT_EQ(find_listed(listed, VerdictKind::differs, "gemma4-base"), -1);
+  EXPECT_EQ(find_listed(listed, VerdictKind::broken, "gemma3n-base"), -1);
+  named["where"] = {{"layer", 3}};
+  EXPECT_EQ(id_of(ledger(json::array({named}))), "KV2304");
+  json property = entry("agreement", kFaulty);
+  property["where"] = {{"case", "gemma3n-base"}};
+  EXPECT_EQ(id_of(ledger(json::array({property}))), "KV2304");
 }
 
 TEST(Ledger, EntriesAboutOthersAndShardsAreNoUnexpectedPass) {

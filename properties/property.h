@@ -3,6 +3,7 @@
 // invariants/.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ struct Judgement {
   Subject& against;
   Yardstick& yardstick;
   bool traces = false;  ///< locate differences layer by layer (failures and replays)
+  /// Another instance of the subject (another process, where it is one), started when first asked
+  /// for; empty: there is none to be had.
+  std::function<Subject&()> another = {};
 };
 
 class Property {

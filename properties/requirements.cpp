@@ -21,8 +21,12 @@ struct Course {
   int longest_chunk = 0;  ///< tokens of one row in one call
   int margin = 0;
   int last_start = 0;  ///< the furthest position at which a session begins
+  int most_rows = 0;   ///< of a session
   bool crossed_in_decode = false, chunk_over_window = false, chunk_after_decode = false;
-  bool wrapped_in_batch = false, empty_row = false, diverged = false, restored_wrapped = false;
+  bool chunk_of_window = false;  ///< exactly
+  bool wrapped = false, wrapped_in_batch = false, empty_row = false, diverged = false;
+  bool restored_wrapped = false, restored_rewound = false;
+  bool rewound_to_nothing = false, rewound_by_nothing = false;
 };
 
 class CourseReader {
@@ -37,7 +41,7 @@ class CourseReader {
  private:
   struct Row {
     int length = 0, mark = 0;
-    bool decoded = false;
+    bool decoded = false, rewound = false;
   };
 
   struct Twin {
@@ -58,6 +62,7 @@ class CourseReader {
         if (call.start != 0) need("start");
         rows.assign(call.batch, {});
         course_.last_start = std::max(course_.last_start, call.start);
+        course_.most_rows = std::max(course_.most_rows, call.batch);
         return;
       case Call::Kind::extend:
         return follow_extend(call, rows);
@@ -78,6 +83,7 @@ class CourseReader {
         rows = saved_[call.from];
         for (const Row& row : rows) {
           if (window_ > 0 && row.mark > window_) course_.restored_wrapped = true;
+          if (row.rewound) course_.restored_rewound = true;
         }
         return;
       case Call::Kind::close:
@@ -99,6 +105,7 @@ class CourseReader {
     course_.longest_chunk = std::max(course_.longest_chunk, count);
     if (window_ == 0) return;
     if (count > window_) course_.chunk_over_window = true;
+    if (count == window_) course_.chunk_of_window = true;
     if (count == 1 && past >= window_) course_.crossed_in_decode = true;
   }
 
@@ -117,8 +124,9 @@ class CourseReader {
       if (rows[r].decoded && count > 1) course_.chunk_after_decode = true;
       if (count == 1 && rows[r].length > 0) rows[r].decoded = true;
       note(rows[r].length, count);
-      if (known > 1 && window_ > 0 && rows[r].length + count > window_) {
-        course_.wrapped_in_batch = true;
+      if (window_ > 0 && rows[r].length + count > window_) {
+        course_.wrapped = true;
+        if (known > 1) course_.wrapped_in_batch = true;
       }
     }
     for (std::size_t r = 0; r < known; ++r) {
@@ -144,6 +152,9 @@ class CourseReader {
       if (wrapped && length != rows[r].length && length > 0) {
         course_.margin = std::max(course_.margin, rows[r].mark - length);
       }
+      if (length == 0 && rows[r].length > 0) course_.rewound_to_nothing = true;
+      if (length == rows[r].length && length > 0) course_.rewound_by_nothing = true;
+      if (length < rows[r].length) rows[r].rewound = true;
       rows[r].length = length;
       if (length == 0) rows[r].mark = 0;
     }
@@ -174,6 +185,11 @@ Course course_of(const Case& test_case, const ModelConfig& config) {
   return CourseReader(window_of(config)).read(test_case.calls);
 }
 
+bool shares_of_type(const std::vector<LayerPlan>& plan, AttentionType type) {
+  return std::any_of(plan.begin(), plan.end(),
+                     [type](const LayerPlan& l) { return !l.owns_keys() && l.type == type; });
+}
+
 /// A hard class that both families have, and what a subject needs for it.
 struct HardClass {
   const char* name;
@@ -184,24 +200,37 @@ const std::vector<HardClass>& hard_classes() {
   static const std::vector<HardClass> classes = {
       {"window crossed", {}},
       {"window crossed in decode", {"cache"}},
+      {"ring wrapped", {"cache"}},
       {"chunk longer than the window", {}},
+      {"chunk as long as the window", {}},
+      {"window of one", {}},
       {"chunk after decode", {"cache", "chunked"}},
       {"several chunks", {"cache", "chunked"}},
       {"batch of unequal rows", {"batch", "ragged"}},
+      {"batch of four rows or more", {"cache", "batch"}},
+      {"no layer shared", {}},
       {"layers shared", {}},
+      {"both attention types shared", {}},
+      {"several key/value heads shared", {}},
       {"all but one layer shared", {}},
       {"explicit sharing map", {"sharing_map"}},
       {"owner not adjacent", {}},
       {"heads 6 over 2 or 3", {}},
       {"soft cap", {}},
       {"rewind", {"cache", "rewind"}},
+      {"rewind to nothing", {"cache", "rewind"}},
+      {"rewind by nothing", {"cache", "rewind"}},
       {"fork, reorder or save", {"cache", "fork", "reorder", "save"}},
       {"rewind past the wrap", {"cache", "rewind"}},
       {"window wrapped in a batch", {"cache", "batch"}},
       {"batch with an empty row", {"cache", "batch", "ragged"}},
       {"fork, then both go on", {"cache", "fork"}},
       {"restore after the wrap", {"cache", "save"}},
-      {"far position", {"cache", "start"}}};
+      {"restore after a rewind", {"cache", "save", "rewind"}},
+      {"position near 2^8 or later", {"cache", "start"}},
+      {"position near 2^11 or later", {"cache", "start"}},
+      {"position near 2^14 or later", {"cache", "start"}},
+      {"position near 2^17", {"cache", "start"}}};
   return classes;
 }
 
@@ -243,24 +272,41 @@ std::set<std::string> coverage_classes(const Case& test_case, const ModelConfig&
   const auto has = [&](const char* name) { return course.capabilities.count(name) > 0; };
   add(window > 0 && course.longest > window, "window crossed");
   add(course.crossed_in_decode, "window crossed in decode");
+  add(course.wrapped, "ring wrapped");
   add(course.chunk_over_window, "chunk longer than the window");
+  add(course.chunk_of_window, "chunk as long as the window");
+  add(window == 1, "window of one");
   add(course.chunk_after_decode, "chunk after decode");
   add(has("chunked"), "several chunks");
   add(has("ragged"), "batch of unequal rows");
+  add(course.most_rows >= 4, "batch of four rows or more");
+  add(consumers == 0, "no layer shared");
   add(consumers > 0, "layers shared");
+  add(shares_of_type(plan, AttentionType::full) && shares_of_type(plan, AttentionType::sliding),
+      "both attention types shared");
+  add(std::any_of(plan.begin(), plan.end(),
+                  [](const LayerPlan& l) { return !l.owns_keys() && l.key_value_heads > 1; }),
+      "several key/value heads shared");
   add(consumers > 0 && consumers == config.num_layers - 1, "all but one layer shared");
   add(config.kv_sharing_map.has_value() && consumers > 0, "explicit sharing map");
   add(distant, "owner not adjacent");
   add(config.num_attention_heads == 6, "heads 6 over 2 or 3");
   add(config.final_logit_softcapping.has_value(), "soft cap");
   add(has("rewind"), "rewind");
+  add(course.rewound_to_nothing, "rewind to nothing");
+  add(course.rewound_by_nothing, "rewind by nothing");
   add(has("fork") || has("reorder") || has("save"), "fork, reorder or save");
   add(course.margin > 0, "rewind past the wrap");
   add(course.wrapped_in_batch, "window wrapped in a batch");
   add(course.empty_row, "batch with an empty row");
   add(course.diverged, "fork, then both go on");
   add(course.restored_wrapped, "restore after the wrap");
-  add(course.last_start > 240, "far position");
+  add(course.restored_rewound, "restore after a rewind");
+  const auto starts_near = [&](int position) { return course.last_start > position - 16; };
+  add(starts_near(1 << 8), "position near 2^8 or later");
+  add(starts_near(1 << 11), "position near 2^11 or later");
+  add(starts_near(1 << 14), "position near 2^14 or later");
+  add(starts_near(1 << 17), "position near 2^17");
   const auto family_class = [&](bool met, const char* name) {
     if (met) classes.insert(name);
   };

@@ -32,26 +32,35 @@ namespace {
 
 #ifdef KVCONFORM_GPU
 constexpr bool kHasGpuSide = true;
+bool has_gpu() {
+  return cuda::gpu::cuda_devices() > 0;
+}
 std::unique_ptr<Subject> gpu_subject(const std::string& name) {
-  if (cuda::gpu::cuda_devices() == 0)
+  if (!has_gpu())
     throw Error("KV2121", "there is no CUDA device on this machine",
                 "use cuda:emulated, or run on a machine with an NVIDIA GPU");
   return cuda::gpu::make_cuda_subject(name);
 }
-std::unique_ptr<Subject> cuda_subject(const std::string& name) {
-  return cuda::gpu::cuda_devices() > 0 ? cuda::gpu::make_cuda_subject(name)
-                                       : cuda::emulated::make_cuda_subject(name);
-}
 #else
 constexpr bool kHasGpuSide = false;
+bool has_gpu() {
+  return false;
+}
 std::unique_ptr<Subject> gpu_subject(const std::string&) {
   throw Error("KV2120", "this build has no kernels for a GPU",
               "configure with -D KVCONFORM_GPU=ON where nvcc 13 is, or use cuda:emulated");
 }
-std::unique_ptr<Subject> cuda_subject(const std::string& name) {
-  return cuda::emulated::make_cuda_subject(name);
-}
 #endif
+
+std::unique_ptr<Subject> cuda_subject(const std::string& name) {
+  return has_gpu() ? gpu_subject(name) : cuda::emulated::make_cuda_subject(name);
+}
+
+/// Set once, before any thread asks.
+std::filesystem::path& serving_program() {
+  static std::filesystem::path program;
+  return program;
+}
 
 template <class N>
 std::unique_ptr<Subject> reference(const char* name, const char* dtype) {
@@ -104,6 +113,12 @@ std::unique_ptr<Subject> noisy(const std::string& name, const std::string& dtype
   return std::make_unique<ReferenceSubject<Noisy>>(name, dtype, Healthy{}, noise_of(dtype, 1));
 }
 
+/// A GPU is used from a process of its own: after an error its context is of no use any more, and
+/// the next case must find a sound one.
+bool needs_a_process(const std::string& name) {
+  return name == kGpu || (name == "cuda" && has_gpu());
+}
+
 std::unique_ptr<Subject> process(const std::string& command, const SubjectOptions& options) {
   if (command.find_first_not_of(" \t\n") == std::string::npos) {
     throw Error("KV2104", "process: is followed by no command",
@@ -134,6 +149,12 @@ std::unique_ptr<Subject> run_adapter(const Adapter& adapter, SubjectOptions opti
   return std::make_unique<ProcessSubject>(adapter.command, options);
 }
 
+void require_utf8(const std::string& name) {
+  if (is_utf8(name)) return;
+  throw Error("KV2106", fmt::format("the subject \"{}\" is not UTF-8", plain_text(name)),
+              "give it a name in UTF-8, e.g. a script with such a name that starts it");
+}
+
 }  // namespace
 
 std::vector<SubjectEntry> known_subjects() {
@@ -147,20 +168,37 @@ std::vector<SubjectEntry> known_subjects() {
   return entries;
 }
 
+void serve_subjects_with(const std::filesystem::path& program) {
+  serving_program() = program;
+}
+
 std::unique_ptr<Subject> make_subject(const std::string& name, const SubjectOptions& options) {
-  if (!is_utf8(name)) {
-    throw Error("KV2106", fmt::format("the subject \"{}\" is not UTF-8", plain_text(name)),
-                "give it a name in UTF-8, e.g. a script with such a name that starts it");
+  if (const auto command = after(name, kProcess)) {
+    require_utf8(name);
+    return process(*command, options);
   }
+  if (const auto file = after(name, kPlugin)) {
+    require_utf8(name);
+    return plugin(*file, options);
+  }
+  if (const auto adapter = find_adapter(name)) return run_adapter(*adapter, options);
+  if (needs_a_process(name) && !serving_program().empty()) {
+    gpu_subject(name);  // says at once why it cannot be had
+    return process(
+        fmt::format("exec {} serve {}", quoted_for_shell(serving_program().string()), name),
+        options);
+  }
+  return make_subject_here(name);
+}
+
+std::unique_ptr<Subject> make_subject_here(const std::string& name) {
+  require_utf8(name);
   for (const BuiltIn& subject : built_in()) {
     if (subject.entry.name == name) return subject.make();
   }
   if (name == kGpu) return gpu_subject(name);
   if (const auto dtype = after(name, kNoisy)) return noisy(name, *dtype);
   if (const auto fault = after(name, kFault)) return make_faulty_subject(*fault);
-  if (const auto command = after(name, kProcess)) return process(*command, options);
-  if (const auto file = after(name, kPlugin)) return plugin(*file, options);
-  if (const auto adapter = find_adapter(name)) return run_adapter(*adapter, options);
   std::vector<std::string> names;
   for (const SubjectEntry& entry : known_subjects()) names.push_back(entry.name);
   for (const SubjectEntry& entry : adapter_subjects()) names.push_back(entry.name);

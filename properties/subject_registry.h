@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,14 @@ struct SubjectOptions {
 
 /// Every form of name that make_subject understands, but for the adapters (subjects/adapters.h).
 std::vector<SubjectEntry> known_subjects();
+
+/// Names the program that runs, as `PROGRAM serve NAME`, subjects that need a process of their own:
+/// a CUDA context does not survive an error. Unless main() calls this once, they run in the
+/// caller's.
+void serve_subjects_with(const std::filesystem::path& program);
+
+/// The subject itself, in this process, whatever process it needs. What `serve` serves.
+std::unique_ptr<Subject> make_subject_here(const std::string& name);
 
 /// Throws Error KV2101 (no such subject, naming those that exist).
 /// A process starts when it is first asked something.

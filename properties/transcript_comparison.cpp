@@ -34,6 +34,12 @@ std::optional<double> budget_at(const TranscriptComparison& how, const Expected&
   return assessment.budget[token];
 }
 
+/// Does the row decide, at a closer look? Asked before it is called different.
+bool decides(const TranscriptComparison& how, const Expected& expected, int token) {
+  if (how.bits) return true;
+  return !how.judgement.yardstick.assess_closely(*expected.history).ill_conditioned[token];
+}
+
 /// The same bits, or no further apart than the plain reference errs.
 bool surely_within(const TranscriptComparison& how, const Expected& expected, const At& at,
                    std::span<const double> want, std::span<const double> have) {
@@ -58,8 +64,12 @@ Outcome compare_logits(const TranscriptComparison& how, const Transcript& seen) 
       ++outcome.ill_conditioned;
       return;
     }
-    ++outcome.compared;
     const RowComparison row = how.compare(want, have, *budget);
+    if (!row.within && !decides(how, *expected, at.token)) {
+      ++outcome.ill_conditioned;
+      return;
+    }
+    ++outcome.compared;
     outcome.budget_used = std::max(outcome.budget_used, row.budget_used);
     if (row.within) return;
     if (outcome.record == nullptr) outcome.record = &at.record;

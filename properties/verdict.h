@@ -52,6 +52,9 @@ struct Verdict {
   double budget_used = 0;        ///< the largest share over the case
   std::string cause;             ///< likely cause, where the pattern is known
   DeviationMap deviations = {};  ///< of a located difference; empty where nothing was traced
+  /// Configs of the models that the property made of the case's: the difference lies in one of them.
+  /// Empty: in the case's own.
+  std::vector<std::string> models = {};
 };
 
 nlohmann::json to_json(const Difference& difference);

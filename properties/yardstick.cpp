@@ -182,6 +182,26 @@ double Yardstick::multiple() const {
 }
 
 const Assessment& Yardstick::assess(const TokenHistory& history, bool traces) {
+  return covering(history, traces);
+}
+
+const Assessment& Yardstick::assess_closely(const TokenHistory& history) {
+  Assessment& known = covering(history, false);
+  if (known.close) return known;
+  known.close = true;
+  for (int i = 0; i < kCloseProbes; ++i) {
+    const int seed = kProbes + kLoudProbes + 1 + i;
+    const Output strayed = probe(known.history, seed, multiple() / 4, false);
+    for (int p = 0; p < known.truth.positions; ++p) {
+      const double off =
+          largest_difference(logits_row(known.truth, p), logits_row(strayed.logits, p));
+      if (!(off <= known.budget[p])) known.ill_conditioned[p] = true;
+    }
+  }
+  return known;
+}
+
+Assessment& Yardstick::covering(const TokenHistory& history, bool traces) {
   const bool causal = !checkpoint_->config().bidirectional_all;
   for (const auto& entry : done_) {
     const bool covers = causal ? history.is_prefix_of(entry->history) : history == entry->history;
@@ -191,19 +211,21 @@ const Assessment& Yardstick::assess(const TokenHistory& history, bool traces) {
   return *done_.back();
 }
 
+Output Yardstick::probe(const TokenHistory& history, int seed, double loudness, bool traces) const {
+  Noise noise = noise_of(dtype_, static_cast<std::uint64_t>(seed));
+  noise.unit *= loudness;
+  noise.storage_unit *= loudness;
+  const NoiseScope scope(noise);
+  return run(Model<Noisy>(checkpoint_), history, traces);
+}
+
 Assessment Yardstick::measure(const TokenHistory& history, bool traces) const {
-  const bool with_traces = traces || checkpoint_->config().enable_moe_block;
-  const auto probe = [&](int seed, double loudness) {
-    Noise noise = noise_of(dtype_, static_cast<std::uint64_t>(seed));
-    noise.unit *= loudness;
-    noise.storage_unit *= loudness;
-    const NoiseScope scope(noise);
-    return run(Model<Noisy>(checkpoint_), history, with_traces);
-  };
+  const bool all = traces || checkpoint_->config().enable_moe_block;
   std::vector<Output> probes, loud;
-  for (int i = 1; i <= kProbes; ++i) probes.push_back(probe(i, 1));
-  for (int i = 1; i <= kLoudProbes; ++i) loud.push_back(probe(kProbes + i, multiple()));
-  Output truth = run(Model<Float64>(checkpoint_), history, with_traces);
+  for (int i = 1; i <= kProbes; ++i) probes.push_back(probe(history, i, 1, all));
+  for (int i = 1; i <= kLoudProbes; ++i)
+    loud.push_back(probe(history, kProbes + i, multiple(), all));
+  Output truth = run(Model<Float64>(checkpoint_), history, all);
   Probing probing(*checkpoint_, unit(), multiple(), std::move(truth), std::move(probes),
                   std::move(loud));
   return probing.assess(history, traces);

@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
-# The reference gives the same bits whatever compiles it: builds bit_hashes with several compilers, levels of
-# optimisation and for another architecture (run by qemu), and compares what they print, line by line.
+# The reference gives the same bits whatever compiles it: builds a program with several compilers, levels of optimisation
+# and for another architecture (run by qemu), and compares what they print, line by line.
 #
-#   bit_stability_test.sh SOURCE_FOLDER WORK_FOLDER SOURCE…      FLAGS: the project's numeric flags
+#   bit_stability_test.sh SOURCE_FOLDER WORK_FOLDER PROGRAM.cpp ARGUMENT SOURCE…      FLAGS: the project's numeric flags
 #
 # To add a variant: one line in the list below. A compiler that is missing is reported as not run, with what would
-# help. Exit code: 0 all equal, 1 a difference or a failure, 77 nothing to compare.
+# help. Exit code: 0 all equal, 1 a difference or a failure (of the program too), 77 nothing to compare.
 set -uo pipefail
-source_folder=$1 work=$2
-shift 2
+source_folder=$1 work=$2 program=$3 argument=$4
+shift 4
 jobs=${KVCONFORM_JOBS:-2}
-foreign=$work/foreign # what Debian's aarch64 packages would install
+foreign=${work%/*}/aarch64-packages # what Debian's aarch64 packages would install
 mkdir -p "$work"
 
 # Sources that read text and files and compute nothing are compiled once an architecture; all others by every variant.
-plumbing=() numeric=("$source_folder/reference/bit_hashes.cpp")
+plumbing=() numeric=("$program")
 for source in "$@"; do
+  case ${source#"$source_folder"/} in
+    golden/* | properties/* | reference/witness*) plumbing+=("$source"); continue ;;
+  esac
   case ${source##*/} in
     *config*.cpp | *fields.cpp | *text.cpp | *plan*.cpp | safetensors*.cpp | *file*.cpp | checkpoint*.cpp | *specs.cpp)
       plumbing+=("$source") ;;
@@ -34,9 +37,9 @@ variants=(
   'aarch64 g++ -O2|aarch64-linux-gnu-g++|-O2'
 )
 
-# Debian's SLEEF for aarch64, fetched by apt with folders of its own and unpacked here: the machine's own list of
+# Debian's SLEEF and OpenSSL for aarch64, fetched by apt with folders of its own and unpacked here: the machine's own list of
 # packages and architectures stays as it is.
-fetch_foreign_sleef() {
+fetch_foreign_libraries() {
   [ ! -e "$foreign/complete" ] || return 0
   command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
   mkdir -p "$foreign/apt/lists/partial" "$foreign/apt/archives/partial"
@@ -46,7 +49,7 @@ fetch_foreign_sleef() {
   (
     cd "$foreign" || exit 1
     apt-get "${options[@]}" update # a foreign source may fail: the download decides
-    apt-get "${options[@]}" download libsleef3 libsleef-dev || exit 1
+    apt-get "${options[@]}" download libsleef3 libsleef-dev libssl3 libssl-dev || exit 1
     for package in *.deb; do dpkg-deb -x "$package" . || exit 1; done
     rm -rf apt ./*.deb
     touch complete
@@ -58,6 +61,7 @@ link_headers() {
   mkdir -p "$foreign/headers"
   ln -sfn /usr/include/nlohmann "$foreign/headers/nlohmann"
   ln -sfn /usr/include/fmt "$foreign/headers/fmt"
+  ln -sfn /usr/include/eigen3/Eigen "$foreign/headers/Eigen"
 }
 
 # Prints why a variant cannot run here; nothing if it can.
@@ -66,7 +70,7 @@ missing() {
   [ "$1" = aarch64-linux-gnu-g++ ] || return 0
   [ "$(uname -m)" != aarch64 ] || { echo 'this machine is aarch64: the others are'; return; }
   command -v qemu-aarch64 >/dev/null || { echo 'qemu-aarch64 is not installed (package qemu-user)'; return; }
-  fetch_foreign_sleef >"$work/foreign.log" 2>&1 || echo "no SLEEF for aarch64 (see $work/foreign.log)"
+  fetch_foreign_libraries >"$work/foreign.log" 2>&1 || echo "no libraries for aarch64 (see $work/foreign.log)"
 }
 
 # compile COMPILER OPTIONS FOLDER SOURCE: one object. $include and $ccache come from the caller.
@@ -78,12 +82,13 @@ compile() {
 
 # For an architecture: how its compiler finds headers and libraries, and who runs its programs.
 set_up_architecture() {
-  include=() link=(-lsleef) runner=()
+  include=(-isystem /usr/include/eigen3) link=(-lsleef -lcrypto) runner=()
   [ "$1" = aarch64-linux-gnu-g++ ] || return 0
   local libraries=$foreign/usr/lib/aarch64-linux-gnu
   link_headers
-  include=(-isystem "$foreign/headers" -isystem "$foreign/usr/include/aarch64-linux-gnu")
-  link=("$libraries/libsleef.so.3")
+  include=(-isystem "$foreign/headers" -isystem "$foreign/usr/include"
+    -isystem "$foreign/usr/include/aarch64-linux-gnu")
+  link=("$libraries/libsleef.so.3" "$libraries/libcrypto.so.3")
   runner=(qemu-aarch64 -L /usr/aarch64-linux-gnu -E "LD_LIBRARY_PATH=$libraries:/usr/aarch64-linux-gnu/lib")
 }
 
@@ -115,8 +120,8 @@ build_and_run() {
   rm -rf "$folder" && mkdir -p "$folder"
   for source in "${numeric[@]}"; do compile "$compiler" "$options" "$folder" "$source" || return 1; done
   # The variant's own objects first: of an inline function that both have, the linker takes the first.
-  "$compiler" "$folder"/*.o "$(plumbing_of "$compiler")"/*.o "${link[@]}" -pthread -o "$folder/bit_hashes" || return 1
-  "${runner[@]}" "$folder/bit_hashes" "$source_folder/golden/oracle" >"$work/$1.hashes.new" || return 1
+  "$compiler" "$folder"/*.o "$(plumbing_of "$compiler")"/*.o "${link[@]}" -pthread -o "$folder/program" || return 1
+  "${runner[@]}" "$folder/program" "$argument" >"$work/$1.hashes.new" || return 1
   mv "$work/$1.hashes.new" "$work/$1.hashes"
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "properties/case_judge.h"
@@ -38,6 +39,16 @@ std::int64_t limit(const MatrixOptions& options, bool expected) {
   return expected && !options.whole ? many : many / 10;
 }
 
+/// Does the fault act there, in the case's model or in what the property made of it?
+bool is_pinned(const Fault& fault, const Verdict& verdict, const ModelConfig& config) {
+  if (!verdict.first_difference) return false;
+  if (verdict.models.empty()) return is_at(fault.site, *verdict.first_difference, config);
+  return std::any_of(verdict.models.begin(), verdict.models.end(), [&](const std::string& text) {
+    const ModelConfig changed = parse_model_config(nlohmann::json::parse(text));
+    return is_at(fault.site, *verdict.first_difference, changed);
+  });
+}
+
 Catch describe(const Property& property, const Fault& fault, const Case& found,
                const Verdict& verdict) {
   const ModelConfig config = config_of(found.model);
@@ -48,7 +59,7 @@ Catch describe(const Property& property, const Fault& fault, const Case& found,
   caught.property = property.name();
   caught.kind = verdict.kind;
   caught.place = verdict.first_difference;
-  caught.pinned = caught.place && is_at(fault.site, *caught.place, config);
+  caught.pinned = is_pinned(fault, verdict, config);
   caught.layers = extent.layers;
   caught.prompt = extent.prompt;
   caught.calls = extent.calls;
@@ -177,6 +188,7 @@ MatrixTotals totals_of(const std::vector<FaultResult>& results) {
   std::vector<int> layers, past_window;
   for (const FaultResult& result : results) {
     ++totals.faults;
+    if (result.fault.deep) totals.deep.push_back(result.fault.name);
     if (!result.caught()) continue;
     const Catch& first = result.catches[0];
     ++totals.caught;

@@ -63,6 +63,12 @@ struct MatrixTotals {
   std::int64_t median_cases = 0, most_cases = 0;
   int with_place = 0, pinned = 0;
   int median_layers = 0, median_prompt_past_window = 0;  ///< of the cases
+  std::vector<std::string> deep;  ///< faults that only the size deep must catch
+
+  double pinned_percent() const { return with_place > 0 ? 100.0 * pinned / with_place : 100; }
+
+  /// What is asked of all of them: the share that is pinned, and medians of shrunk cases.
+  static constexpr int kPinnedPercent = 90, kLayers = 4, kPromptPastWindow = 4;
 };
 
 MatrixTotals totals_of(const std::vector<FaultResult>& results);

@@ -12,6 +12,7 @@
 #include "properties/case_judge.h"
 #include "properties/faults/fault_matrix.h"
 #include "properties/faults/matrix_report.h"
+#include "properties/faults/property_shares.h"
 
 namespace kvconform {
 namespace {
@@ -90,6 +91,75 @@ TEST(Faults, a_fault_without_a_place_in_the_model_is_not_counted_as_pinned_or_mi
   const MatrixTotals totals = totals_of({result});
   EXPECT_EQ(totals.caught, 1);
   EXPECT_EQ(totals.with_place, 0);
+}
+
+TEST(Faults, a_place_in_a_model_that_the_property_made_is_looked_up_in_that_model) {
+  for (const char* name : {"rotary-factor-ignored", "shared-projection-normed-for-values"}) {
+    const FaultResult result = run(fault_named(name), CaseSize::smoke);
+    ASSERT_TRUE(result.caught()) << name;
+    EXPECT_EQ(result.catches[0].property, result.fault.caught_by);
+    EXPECT_TRUE(result.catches[0].pinned) << name << ": " << result.catches[0].message;
+  }
+}
+
+FaultResult caught_by(const std::string& fault,
+                      std::vector<std::pair<std::string, std::int64_t>> catches) {
+  FaultResult result;
+  result.fault.name = fault;
+  result.fault.site.part = "attention";
+  for (const auto& [property, cases] : catches) {
+    Catch caught;
+    caught.property = property;
+    caught.cases = cases;
+    result.catches.push_back(caught);
+  }
+  result.cases = catches.empty() ? 100 : catches[0].second;
+  return result;
+}
+
+TEST(Faults, a_property_is_worth_what_it_catches_alone_or_before_all_others) {
+  const std::vector<FaultResult> results = {
+      caught_by("a", {{"chunking", 3}}), caught_by("b", {{"rollback", 2}, {"chunking", 2}}),
+      caught_by("c", {{"rollback", 5}, {"agreement", 4}}), caught_by("d", {})};
+  const std::vector<PropertyShare> shares = shares_of(results);
+  EXPECT_EQ(shares.size(), all_properties().size());
+  const auto of = [&](const std::string& property) {
+    return *std::find_if(shares.begin(), shares.end(),
+                         [&](const PropertyShare& s) { return s.property == property; });
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(of("chunking").caught, 2);
+  EXPECT_EQ(of("chunking").alone, Names{"a"});
+  EXPECT_EQ(of("agreement").first, Names{"c"});
+  EXPECT_TRUE(of("agreement").alone.empty() && of("agreement").earns_its_place());
+  EXPECT_EQ(of("rollback").caught, 2);
+  EXPECT_FALSE(of("rollback").earns_its_place()) << "a tie is no first place";
+  MatrixOptions options;
+  options.whole = true;
+  const std::string text = matrix_markdown(results, options);
+  EXPECT_NE(text.find("| chunking | 2 | 1: `a` | 1: `a` |"), std::string::npos) << text;
+  EXPECT_NE(totals_text(results, options).find("no fault alone or before all others: "),
+            std::string::npos);
+}
+
+TEST(Faults, the_totals_say_what_is_asked_for_and_which_faults_need_size_deep) {
+  std::vector<FaultResult> results = {caught_by("a", {{"chunking", 3}}),
+                                      caught_by("b", {{"chunking", 1}})};
+  results[0].catches[0].pinned = true;
+  results[0].catches[0].layers = 3;
+  results[1].catches[0].layers = 2;
+  MatrixOptions options;
+  EXPECT_NE(totals_text(results, options).find("1 of 2 faults that have a place (50 %"),
+            std::string::npos)
+      << totals_text(results, options);
+  EXPECT_NE(totals_text(results, options).find("no fault needs it"), std::string::npos);
+  options.shrink_seconds = 1;
+  results[1].fault.deep = true;
+  const std::string text = totals_text(results, options);
+  EXPECT_NE(text.find("shrunk: median 3 layers and a prompt of the window +0 tokens (at most 4"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("size deep alone must catch: b\n"), std::string::npos) << text;
 }
 
 TEST(Faults, the_matrix_names_what_was_missed) {

@@ -85,6 +85,33 @@ class FirstRowRestored : public WrappedSubject {
   }
 };
 
+/// A file names pages of the table that its load had: in another one they hold other keys.
+class PagesOfLoad : public WrappedSubject {
+ public:
+  using WrappedSubject::WrappedSubject;
+  SessionId restore(ModelId model, const std::filesystem::path& file) override {
+    const SessionId session = WrappedSubject::restore(model, file);
+    const Book* saved = saved_as(file);
+    if (saved != nullptr && saved->model == model) return session;
+    const Book& of = book(session);
+    TokenRows others;
+    for (const int length : of.lengths) others.emplace_back(std::size_t(length), 0);
+    inner().rewind(of.inner, std::vector<int>(others.size(), 0));
+    inner().extend(of.inner, others, false);
+    return session;
+  }
+};
+
+class HandleSaved : public WrappedSubject {
+ public:
+  using WrappedSubject::WrappedSubject;
+  SessionId restore(ModelId model, const std::filesystem::path& file) override {
+    if (saved_as(file) == nullptr)
+      throw SubjectRefusal(SubjectRefusal::Kind::invalid, "no state is kept under that handle");
+    return WrappedSubject::restore(model, file);
+  }
+};
+
 /// Prompts of one row are kept when they are fed to an empty session, and looked up when the next
 /// one is.
 class PrefixCache : public RoomySubject {
@@ -159,6 +186,12 @@ std::unique_ptr<Subject> neighbours_share_a_slot(std::unique_ptr<Subject> inner)
 }
 std::unique_ptr<Subject> restore_gives_first_row(std::unique_ptr<Subject> inner) {
   return std::make_unique<FirstRowRestored>(std::move(inner));
+}
+std::unique_ptr<Subject> restore_by_page_table_of_load(std::unique_ptr<Subject> inner) {
+  return std::make_unique<PagesOfLoad>(std::move(inner));
+}
+std::unique_ptr<Subject> saved_file_is_a_handle(std::unique_ptr<Subject> inner) {
+  return std::make_unique<HandleSaved>(std::move(inner));
 }
 std::unique_ptr<Subject> prefix_hit_replays_last_token(std::unique_ptr<Subject> inner) {
   return std::make_unique<PrefixCache>(std::move(inner), false);

@@ -5,7 +5,9 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "properties/faults/property_shares.h"
 #include "properties/reports/report.h"
 #include "properties/runner.h"
 #include "reference/error.h"
@@ -38,6 +40,29 @@ std::string cell(std::string text) {
   for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
     text.insert(at, "\\");
   return text;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::vector<std::string> without_fault_of_their_own(const std::vector<PropertyShare>& shares) {
+  std::vector<std::string> names;
+  for (const PropertyShare& share : shares)
+    if (!share.earns_its_place()) names.push_back(share.property);
+  return names;
+}
+
+json shares_json(const std::vector<PropertyShare>& shares) {
+  json rows = json::array();
+  for (const PropertyShare& share : shares)
+    rows.push_back({{"property", share.property},
+                    {"caught", share.caught},
+                    {"alone", share.alone},
+                    {"first", share.first}});
+  return rows;
 }
 
 json catch_json(const Catch& caught) {
@@ -76,6 +101,35 @@ void write(const std::filesystem::path& file, const std::string& text) {
 
 }  // namespace
 
+std::string totals_text(const std::vector<FaultResult>& results, const MatrixOptions& options) {
+  const MatrixTotals totals = totals_of(results);
+  std::string text = fmt::format(
+      "first difference where the fault acts: {} of {} faults that have a place ({:.0f} %; at "
+      "least {} % are asked for)\n",
+      totals.pinned, totals.with_place, totals.pinned_percent(), MatrixTotals::kPinnedPercent);
+  text += fmt::format("cases, {}: median {} layers and a prompt of the window {:+d} tokens (",
+                      options.shrink_seconds > 0 ? "shrunk" : "as found", totals.median_layers,
+                      totals.median_prompt_past_window);
+  text += options.shrink_seconds > 0
+              ? fmt::format("at most {} and {:+d} are asked for)\n", MatrixTotals::kLayers,
+                            MatrixTotals::kPromptPastWindow)
+              : std::string("--shrink makes them small)\n");
+  text += totals.deep.empty()
+              ? std::string("size deep: no fault needs it\n")
+              : fmt::format("size deep alone must catch: {}\n", joined(totals.deep));
+  if (options.whole) {
+    const std::vector<std::string> plain = without_fault_of_their_own(shares_of(results));
+    text += plain.empty()
+                ? std::string("each property catches a fault alone or before all others\n")
+                : fmt::format("no fault alone or before all others: {}\n", joined(plain));
+  }
+  return text + fmt::format(
+                    "{} of {} faults caught, {} by the property named for them; median {} cases, "
+                    "at most {}\n",
+                    totals.caught, totals.faults, totals.caught_as_expected, totals.median_cases,
+                    totals.most_cases);
+}
+
 std::string catch_text(const FaultResult& result) {
   if (!result.caught()) return "expected of " + result.fault.caught_by;
   const Catch& first = result.catches[0];
@@ -92,16 +146,13 @@ std::string catch_text(const FaultResult& result) {
 }
 
 std::string matrix_markdown(const std::vector<FaultResult>& results, const MatrixOptions& options) {
-  const MatrixTotals totals = totals_of(results);
-  std::string text = fmt::format(
-      "# Planted faults and the properties that catch them\n\n"
-      "Seed {}, size {}. {} of {} faults caught, {} by the property named for them; median {} "
-      "cases, "
-      "at most {}.\nFirst difference where the fault acts: {} of {} faults that have a place. "
-      "Cases: median {} layers, prompt {:+d} tokens past the window.\n\n",
-      options.seed, to_string(options.size), totals.caught, totals.faults,
-      totals.caught_as_expected, totals.median_cases, totals.most_cases, totals.pinned,
-      totals.with_place, totals.median_layers, totals.median_prompt_past_window);
+  std::string text =
+      fmt::format("# Planted faults and the properties that catch them\n\nSeed {}, size {}.\n\n",
+                  options.seed, to_string(options.size));
+  std::istringstream lines(totals_text(results, options));
+  for (std::string line; std::getline(lines, line);) text += "- " + line + "\n";
+  if (options.whole) text += "\n## Properties\n\n" + shares_markdown(shares_of(results));
+  text += "\n## Faults\n\n";
   text +=
       "| fault | class | modelled on | caught by (cases) | cases | case | first difference | "
       "right |\n|---|---|---|---|---:|---|---|---|\n";
@@ -125,20 +176,22 @@ std::string matrix_json(const std::vector<FaultResult>& results, const MatrixOpt
   const MatrixTotals totals = totals_of(results);
   json rows = json::array();
   for (const FaultResult& result : results) rows.push_back(result_json_of(result));
-  const json value = {{"seed", options.seed},
-                      {"size", to_string(options.size)},
-                      {"whole", options.whole},
-                      {"shrunk", options.shrink_seconds > 0},
-                      {"faults", totals.faults},
-                      {"caught", totals.caught},
-                      {"caught_as_expected", totals.caught_as_expected},
-                      {"median_cases", totals.median_cases},
-                      {"most_cases", totals.most_cases},
-                      {"with_place", totals.with_place},
-                      {"pinned", totals.pinned},
-                      {"median_layers", totals.median_layers},
-                      {"median_prompt_past_window", totals.median_prompt_past_window},
-                      {"results", rows}};
+  json value = {{"seed", options.seed},
+                {"size", to_string(options.size)},
+                {"whole", options.whole},
+                {"shrunk", options.shrink_seconds > 0},
+                {"faults", totals.faults},
+                {"caught", totals.caught},
+                {"caught_as_expected", totals.caught_as_expected},
+                {"median_cases", totals.median_cases},
+                {"most_cases", totals.most_cases},
+                {"with_place", totals.with_place},
+                {"pinned", totals.pinned},
+                {"median_layers", totals.median_layers},
+                {"median_prompt_past_window", totals.median_prompt_past_window},
+                {"deep", totals.deep},
+                {"results", rows}};
+  if (options.whole) value["properties"] = shares_json(shares_of(results));
   return value.dump(2) + "\n";
 }
 

@@ -19,6 +19,7 @@ void write_matrix_report(const std::vector<FaultResult>& results, const MatrixOp
                          const std::filesystem::path& folder);
 
 /// One line: who caught it, after how many cases, in how small a case, pinned or not.
+std::string totals_text(const std::vector<FaultResult>& results, const MatrixOptions& options);
 std::string catch_text(const FaultResult& result);
 
 }  // namespace kvconform

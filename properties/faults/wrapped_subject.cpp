@@ -2,6 +2,7 @@
 #include "properties/faults/wrapped_subject.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace kvconform {
 
@@ -112,11 +113,17 @@ void WrappedSubject::save(SessionId session, const std::filesystem::path& file) 
   saved_[file] = of;
 }
 
+auto WrappedSubject::saved_as(const std::filesystem::path& file) const -> const Book* {
+  const auto found = saved_.find(file);
+  return found == saved_.end() ? nullptr : &found->second;
+}
+
 Subject::SessionId WrappedSubject::restore(ModelId model, const std::filesystem::path& file) {
   const SessionId restored = inner_->restore(model, file);
-  const auto found = saved_.find(file);
-  Book copy = found == saved_.end() ? Book{} : found->second;
-  if (found == saved_.end()) {  // written by another subject: lengths as the cache reports them
+  const Book* saved = saved_as(file);
+  Book copy = saved == nullptr ? Book{} : *saved;
+  if (saved == nullptr) {  // written by another instance: lengths as the cache reports them
+    copy.capacity = std::numeric_limits<int>::max() / 2;  // the inner one knows, and refuses
     copy.lengths = inner_->cache(restored).lengths;
     copy.batch = int(copy.lengths.size());
     copy.inner_lengths.assign(copy.lengths.size(), {});

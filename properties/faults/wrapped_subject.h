@@ -49,6 +49,8 @@ class WrappedSubject : public Subject {
   SessionId keep(Book book);
   void forget(SessionId session) { books_.erase(session); }
   const std::map<SessionId, Book>& books() const { return books_; }
+  /// The book of the session that this subject wrote there; null: another one did.
+  const Book* saved_as(const std::filesystem::path& file) const;
   /// The caller's rows got these tokens; the inner ones as many or more.
   static void count(Book& book, const TokenRows& tokens, const TokenRows& inner_tokens);
   /// Refuses what a healthy subject refuses, where the inner one no longer would.
@@ -76,6 +78,8 @@ std::unique_ptr<Subject> fork_shares_storage(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> closed_session_lives_on(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> neighbours_share_a_slot(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> restore_gives_first_row(std::unique_ptr<Subject> inner);
+std::unique_ptr<Subject> restore_by_page_table_of_load(std::unique_ptr<Subject> inner);
+std::unique_ptr<Subject> saved_file_is_a_handle(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> prefix_hit_replays_last_token(std::unique_ptr<Subject> inner);
 std::unique_ptr<Subject> prefix_found_by_short_hash(std::unique_ptr<Subject> inner);
 

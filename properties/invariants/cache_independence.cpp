@@ -10,6 +10,7 @@
 #include "properties/history.h"
 #include "properties/invariants/invariants.h"
 #include "properties/localisation.h"
+#include "properties/shrinking.h"
 
 namespace kvconform {
 namespace {

@@ -15,6 +15,7 @@
 #include "properties/generated_property.h"
 #include "properties/invariants/equal_configuration_rules.h"
 #include "properties/invariants/invariants.h"
+#include "properties/localisation.h"
 #include "properties/transcript_comparison.h"
 
 namespace kvconform {
@@ -106,8 +107,21 @@ class EqualConfigurations : public GeneratedProperty {
     if (verdict.kind == VerdictKind::differs) {
       verdict.message = fmt::format("not so: {}; {}", rule.sentence, verdict.message);
       verdict.cause = fmt::format("two models that should be one: {}", rule.sentence);
+      locate_pair(verdict, test_case, judgement, pair);
     }
     return verdict;
+  }
+
+  /// Where layers of the two sides do not stand for each other, or a whole layer's work was spread
+  /// otherwise, the side that leaves the model is the one to look at.
+  static void locate_pair(Verdict& verdict, const Case& test_case, Judgement& judgement,
+                          const EqualPair& pair) {
+    for (const ModelDraft* side : {&pair.left, &pair.right}) {
+      verdict.models.push_back(side->config().dump());
+      if (verdict.first_difference->part != "logits") continue;
+      if (const auto place = locate_in(*side->source(), test_case, judgement))
+        verdict.first_difference = place;
+    }
   }
 };
 

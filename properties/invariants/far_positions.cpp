@@ -56,9 +56,10 @@ class FarPositions : public GeneratedProperty {
   std::vector<Call> calls(Draw& draw, const PromptBounds& bounds) const override {
     PromptBounds shorter = bounds;
     shorter.most = std::min(bounds.most, 12);
-    const int near =
-        1 << draw.one_of({8, 11, 14, 17, 15, 16});  // counters of 16 bits end at the last two
-    const int before = draw.between(-2, 8);         // the row often crosses the power of two
+    // Counters of 16 bits end at the last two; the furthest is drawn more often, since it is a hard
+    // class of its own.
+    const int near = 1 << draw.one_of({8, 11, 14, 17, 17, 17, 15, 16});
+    const int before = draw.between(-2, 8);  // the row often crosses the power of two
     std::vector<Call> calls = draw_chunked_prompt(draw, shorter, 1);
     calls[0].start = near - before;
     return calls;

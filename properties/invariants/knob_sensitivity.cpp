@@ -188,12 +188,10 @@ class KnobSensitivity : public GeneratedProperty {
     });
     const auto source = ModelDraft::drawn(*knob->turn(input), test_case.model.weights).source();
     Verdict verdict = Turn(test_case, judgement, knob->name, *source).judge();
-    if (verdict.kind != VerdictKind::differs || !judgement.traces) return verdict;
-    Case turned = test_case;
-    turned.model.config_text = source->text_config().dump();
-    Yardstick yardstick(source->checkpoint(), judgement.subject.info().dtype);
-    Judgement of_turned{*source, judgement.subject, judgement.against, yardstick, true};
-    if (const auto place = locate(turned, of_turned)) verdict.first_difference = place;
+    if (verdict.kind != VerdictKind::differs) return verdict;
+    if (const auto place = locate_in(*source, test_case, judgement))
+      verdict.first_difference = place;
+    verdict.models = {source->text_config().dump()};
     return verdict;
   }
 

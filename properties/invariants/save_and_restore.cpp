@@ -1,12 +1,15 @@
 // A restored session goes on as the saved one, in every state: empty, before and after the window
 // wrapped, after a rewind, between the chunks of a prompt. Saving changes nothing, and a file
-// outlives the session it came from.
+// outlives the session it came from, its load of the model, and the process that wrote it: a third
+// of the cases restore into another load, a third in another instance of the subject.
 //
 // Source: llama.cpp #25297 (windowed cells not brought back past the window), vllm-metal #144
 // (tensors restored, positions not), vllm-mlx #689. Needs: cache, save.
+#include "properties/case_choice.h"
 #include "properties/equivalence.h"
 #include "properties/generated_property.h"
 #include "properties/invariants/invariants.h"
+#include "properties/two_loads.h"
 
 namespace kvconform {
 namespace {
@@ -15,13 +18,28 @@ class SaveAndRestore : public GeneratedProperty {
  public:
   const char* name() const override { return "save-and-restore"; }
   const char* sentence() const override {
-    return "A restored session goes on as the saved one would have, and saving changes nothing.";
+    return "A restored session, also in another load or process, goes on as the saved one would "
+           "have; saving changes nothing.";
   }
   const char* source() const override { return "llama.cpp #25297, vllm-metal #144, vllm-mlx #689"; }
   std::vector<std::string> needs() const override { return {"cache", "save"}; }
 
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
-    return judge_equivalence(test_case, judgement, {ask_same_chunks});
+    const auto where = static_cast<Where>(choice_of(test_case, "restored into") % 3);
+    if (where == Where::same_load)
+      return judge_equivalence(test_case, judgement, {ask_same_chunks});
+    const bool elsewhere = where == Where::another_instance && judgement.another;
+    TwoLoads two(
+        judgement.subject,
+        elsewhere ? judgement.another : [&]() -> Subject& { return judgement.subject; });
+    Judgement of_two{judgement.model, two, judgement.against, judgement.yardstick,
+                     judgement.traces};
+    Verdict verdict = judge_equivalence(test_case, of_two, {ask_same_chunks});
+    if (verdict.kind == VerdictKind::differs)
+      verdict.message = (elsewhere ? "restored by another instance of the subject: "
+                                   : "restored into another load of the model: ") +
+                        verdict.message;
+    return verdict;
   }
 
  protected:
@@ -38,6 +56,8 @@ class SaveAndRestore : public GeneratedProperty {
   }
 
  private:
+  enum class Where { same_load, another_load, another_instance };
+
   static void reach_a_state(Draw& draw, SessionLives& lives, int session) {
     const int state = draw.between(0, 5);
     const int count = lives.draw_feed();

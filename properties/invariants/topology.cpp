@@ -317,7 +317,8 @@ class Topology : public GeneratedProperty {
     }
     Verdict verdict = judge_against_truth(test_case, judgement, layout, *source, seen);
     if (verdict.kind == VerdictKind::differs) {
-      verdict.first_difference = place(test_case, judgement, *source, laid);
+      verdict.first_difference = locate_in(*source, test_case, judgement);
+      verdict.models = {laid.dump()};
     }
     return verdict;
   }
@@ -342,15 +343,6 @@ class Topology : public GeneratedProperty {
                         "consumers read another layer than the plan names (`kvconform plan`)");
     });
     return verdict;
-  }
-
-  static std::optional<Difference> place(const Case& test_case, Judgement& judgement,
-                                         const ModelSource& source, const json& laid) {
-    Case of_layout = test_case;
-    of_layout.model.config_text = laid.dump();
-    Yardstick yardstick(source.checkpoint(), judgement.subject.info().dtype);
-    Judgement judged{source, judgement.subject, judgement.against, yardstick, judgement.traces};
-    return locate(of_layout, judged);
   }
 
   static Verdict judge_invalid(const Case& test_case, Judgement& judgement, const Layout& layout,

@@ -156,6 +156,8 @@ class WindowReach : public GeneratedProperty {
       const Assessment& noise = judgement.yardstick.assess({tokens, 0}, false);
       if (noise.ill_conditioned[query]) return {};
       same = compare_within(before, after, 2 * noise.budget[query]);
+      if (!same.within && judgement.yardstick.assess_closely({tokens, 0}).ill_conditioned[query])
+        return {};
     }
     if (same.within) return {};
     Verdict verdict = differs(

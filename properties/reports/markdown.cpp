@@ -71,6 +71,20 @@ std::string coverage_table(const RunSummary& summary) {
   return text + "\n</details>\n";
 }
 
+/// One line a quantity, its values in order.
+std::string distribution_table(const Distribution& distribution) {
+  if (distribution.empty()) return "";
+  std::string text = "\n<details><summary>What the generated cases were like</summary>\n\n";
+  text += "| quantity | cases with each value |\n|---|---|\n";
+  for (const auto& [quantity, counts] : distribution) {
+    std::string values;
+    for (const auto& [value, cases] : in_order(counts))
+      values += fmt::format("{}{}: {}", values.empty() ? "" : ", ", cell(value), cases);
+    text += fmt::format("| {} | {} |\n", cell(quantity), values);
+  }
+  return text + "\n</details>\n";
+}
+
 }  // namespace
 
 std::string summary_markdown(const RunSummary& summary) {
@@ -90,7 +104,7 @@ std::string summary_markdown(const RunSummary& summary) {
     text += fmt::format("\n### {} on {}\n\n{}", cell(result.property), cell(result.subject),
                         block(failure));
   }
-  return text + coverage_table(summary);
+  return text + coverage_table(summary) + distribution_table(summary.distribution);
 }
 
 }  // namespace kvconform

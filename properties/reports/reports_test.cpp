@@ -158,6 +158,16 @@ TEST(Markdown, BackticksInAMessageDoNotEndTheBlockOfAFailure) {
   EXPECT_NE(text.find("\n````\n", open), std::string::npos) << text;
 }
 
+TEST(Markdown, TheDistributionOfGeneratedCasesIsATableWithValuesInOrder) {
+  RunSummary summary = summary_with(nasty_result(VerdictKind::conforms));
+  EXPECT_EQ(summary_markdown(summary).find("generated cases were like"), std::string::npos);
+  summary.distribution["sliding window"] = {{"17-32", 4}, {"2", 3}, {"none", 5}};
+  summary.distribution["a|b\n"] = {{"<c>", 1}};
+  const std::string text = summary_markdown(summary);
+  EXPECT_NE(text.find("| sliding window | 2: 3, 17-32: 4, none: 5 |\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("| a\\|b  | &lt;c>: 1 |\n"), std::string::npos) << text;
+}
+
 TEST(Markdown, TheTitleSaysWhatTheExitCodeSays) {
   const auto title = [](VerdictKind kind, bool complete) {
     RunSummary summary = summary_with(nasty_result(kind));

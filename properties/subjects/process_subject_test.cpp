@@ -195,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadManner{"more-than-a-reply", "had written more than its last reply"},
         BadManner{"close-stdout", "closed its standard output and goes on running"},
         BadManner{"leave-a-grandchild", "exited with status 3 when asked for extend"},
-        BadManner{"flood-standard-error", "noise of the engine, line 99999"},
+        BadManner{"flood-standard-error", "noise of the engine, line 19999"},
         BadManner{"error-failed", "answered extend with \"failed\": on purpose"},
         BadManner{"error-of-no-kind", "has the field \"kind\" with \"sad\""},
         BadManner{"no-model", "its reply to load lacks the field \"model\""},

@@ -183,6 +183,11 @@ SubjectInfo parse_hello(const json& reply) {
   }
   info.margin = optional_whole(reply, "margin", 0, 0);
   info.granularity = optional_whole(reply, "granularity", 1, 1);
+  if (reply.contains("bit_stable")) {
+    if (!reply["bit_stable"].is_boolean())
+      wrong("bit_stable", reply["bit_stable"], "true or false");
+    info.bit_stable = reply["bit_stable"].get<bool>();
+  }
   return info;
 }
 

@@ -37,6 +37,9 @@ TEST(ProtocolMessages, AHelloIsReadWithItsDefaults) {
   EXPECT_EQ(info.granularity, 1);
   EXPECT_EQ(info.capabilities, (std::set<std::string>{"score", "cache"}));
   EXPECT_FALSE(info.bit_stable);
+  json promising = hello();
+  promising["bit_stable"] = true;
+  EXPECT_TRUE(parse_hello(promising).bit_stable);
 }
 
 TEST(ProtocolMessages, EveryWrongFieldOfAHelloIsNamed) {
@@ -49,6 +52,7 @@ TEST(ProtocolMessages, EveryWrongFieldOfAHelloIsNamed) {
       {"capabilities", {"scores"}, "\"capabilities\" with \"scores\", not some of"},
       {"margin", -1, "\"margin\" with -1, not an integer from 0"},
       {"margin", 1.5, "\"margin\" with 1.5"},
+      {"bit_stable", 1, "\"bit_stable\" with 1, not true or false"},
       {"granularity", 0, "\"granularity\" with 0, not an integer from 1"},
       {"granularity", 18446744073709551615ULL, "\"granularity\" with 18446744073709551615"}};
   for (const auto& [field, value, words] : wrong) {

@@ -13,29 +13,12 @@
 #include <nlohmann/json.hpp>
 
 #include "properties/subject_registry.h"
-#include "reference/error.h"
+#include "properties/subjects/protocol_server.h"
 
 namespace kvconform {
 namespace {
 
 using nlohmann::json;
-
-class FileSource : public ModelSource {
- public:
-  FileSource(const json& config, std::filesystem::path weights)
-      : checkpoint_(Checkpoint::open(config, weights)), weights_(std::move(weights)) {}
-  std::shared_ptr<const Checkpoint> checkpoint() const override { return checkpoint_; }
-  std::filesystem::path weights_path() const override { return weights_; }
-
- private:
-  std::shared_ptr<const Checkpoint> checkpoint_;
-  std::filesystem::path weights_;
-};
-
-struct Reply {
-  json fields = json::object();
-  std::string payload;
-};
 
 /// Where a manner may step in.
 struct Moment {
@@ -46,99 +29,6 @@ struct Moment {
 
   bool computes() const { return request == "score" || request == "extend"; }
 };
-
-void append_numbers(std::string& payload, const std::vector<double>& values) {
-  for (double value : values) {
-    const float narrow = static_cast<float>(value);
-    char bytes[sizeof narrow];
-    std::memcpy(bytes, &narrow, sizeof narrow);  // tests run on little-endian machines
-    payload.append(bytes, sizeof bytes);
-  }
-}
-
-Reply computed(const Output& output, bool trace) {
-  Reply reply;
-  append_numbers(reply.payload, output.logits.values);
-  if (!trace) return reply;
-  reply.fields["trace"] = json::array();
-  for (const TraceArray& array : output.trace) {
-    append_numbers(reply.payload, array.values);
-    reply.fields["trace"].push_back({{"name", array.name}, {"shape", array.shape}});
-  }
-  return reply;
-}
-
-json cache_fields(const CacheReport& report) {
-  json layers = json::array();
-  for (const auto& layer : report.layers) {
-    layers.push_back({{"layer", layer.layer},
-                      {"role", layer.role},
-                      {"owner", layer.owner},
-                      {"positions", layer.positions},
-                      {"bytes", layer.bytes}});
-  }
-  return {{"lengths", report.lengths}, {"layers", layers}, {"replays", report.replays}};
-}
-
-json hello_fields(const SubjectInfo& info) {
-  return {{"name", info.name},
-          {"version", info.version},
-          {"families", info.families},
-          {"dtype", info.dtype},
-          {"margin", info.margin},
-          {"granularity", info.granularity},
-          {"capabilities", info.capabilities}};
-}
-
-class Server {
- public:
-  explicit Server(const std::string& name) : subject_(make_subject(name)) {}
-
-  Reply answer(const json& r) {
-    const std::string name = r["request"];
-    const auto session = [&] { return r["session"].get<Subject::SessionId>(); };
-    const auto model = [&] { return r["model"].get<Subject::ModelId>(); };
-    const bool trace = r.value("trace", false);
-    if (name == "hello") return {hello_fields(subject_->info()), ""};
-    if (name == "load") {
-      const FileSource source(r["config"], r["weights"].get<std::string>());
-      ++loads_;
-      return {{{"model", subject_->load(source)}}, ""};
-    }
-    if (name == "score") return computed(subject_->score(model(), r["tokens"], trace), trace);
-    if (name == "extend") return computed(subject_->extend(session(), r["tokens"], trace), trace);
-    if (name == "open") {
-      return {
-          {{"session", subject_->open(model(), r["batch"], r["capacity"], r.value("start", 0))}},
-          ""};
-    }
-    if (name == "fork") return {{{"session", subject_->fork(session())}}, ""};
-    if (name == "restore") {
-      return {{{"session", subject_->restore(model(), r["path"].get<std::string>())}}, ""};
-    }
-    if (name == "cache") return {cache_fields(subject_->cache(session())), ""};
-    if (name == "unload") subject_->unload(model());
-    if (name == "rewind") subject_->rewind(session(), r["lengths"]);
-    if (name == "reorder") subject_->reorder(session(), r["rows"]);
-    if (name == "save") subject_->save(session(), r["path"].get<std::string>());
-    if (name == "close") subject_->close(session());
-    return {};
-  }
-
-  int loads() const { return loads_; }
-
- private:
-  std::unique_ptr<Subject> subject_;
-  int loads_ = 0;
-};
-
-void send(const Reply& reply) {
-  json line = {{"ok", true}};
-  if (!reply.payload.empty()) line["payload"] = reply.payload.size();
-  line.update(reply.fields);
-  if (line.contains("error")) line.erase("ok");
-  std::cout << line.dump() << "\n" << reply.payload << std::flush;
-}
 
 [[noreturn]] void sleep_for_ever() {
   for (;;) pause();
@@ -213,7 +103,7 @@ const std::map<std::string, Manner>& manners() {
        }},
       {"flood-standard-error",
        [](const Moment& at) {
-         for (int i = 0; i < 100000; ++i) std::cerr << "noise of the engine, line " << i << "\n";
+         for (int i = 0; i < 20000; ++i) std::cerr << "noise of the engine, line " << i << "\n";
          if (at.computes()) _exit(9);
        }},
       {"nan", [](const Moment& at) { fill_with_nan(at.reply.payload); }},
@@ -254,23 +144,13 @@ const std::map<std::string, Manner>& manners() {
   return all;
 }
 
-int serve(const std::string& name, const Manner& manner, const std::string& argument) {
-  Server server(name);
+int serve_with(const Manner& manner, const std::string& name, const std::string& argument) {
+  ProtocolServer server(make_subject(name));
   for (std::string line; std::getline(std::cin, line);) {
-    const json request = json::parse(line);
-    Reply reply;
-    try {
-      reply = server.answer(request);
-    } catch (const SubjectRefusal& e) {
-      const bool invalid = e.kind == SubjectRefusal::Kind::invalid;
-      reply.fields["error"] = {{"kind", invalid ? "invalid" : "unsupported"},
-                               {"message", e.what()}};
-    } catch (const Error& e) {
-      reply.fields["error"] = {{"kind", "invalid"}, {"message", e.what()}};
-    }
-    manner({request["request"], server.loads(), reply, argument});
-    send(reply);
-    if (request["request"] == "quit") return 0;
+    Reply reply = server.answer(line);
+    manner({server.last_request(), server.loads(), reply, argument});
+    send(std::cout, reply);
+    if (server.last_request() == "quit") return 0;
   }
   return 0;
 }
@@ -280,6 +160,6 @@ int serve(const std::string& name, const Manner& manner, const std::string& argu
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
-  return kvconform::serve(argv[1], kvconform::manners().at(argc > 2 ? argv[2] : "healthy"),
-                          argc > 3 ? argv[3] : "");
+  return kvconform::serve_with(kvconform::manners().at(argc > 2 ? argv[2] : "healthy"), argv[1],
+                               argc > 3 ? argv[3] : "");
 }
