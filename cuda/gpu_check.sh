@@ -24,6 +24,7 @@ check 'the parts: sums, elementary functions' "$build/cuda/gpu/gpu_canonical_tes
 check 'products: the same bits for every form' "$build/cuda/gpu/gpu_projection_test"
 check 'attention: the same bits for every form and ring' "$build/cuda/gpu/gpu_attention_test"
 check 'the engine: the same bits for any life of a session' "$build/cuda/gpu/gpu_engine_test"
+check 'the bits that emulated threads predicted' "$build/kvconform" golden verify --subject cuda:gpu
 check 'every property' "$build/kvconform" check --subject cuda:gpu --seconds 60
 if command -v compute-sanitizer >/dev/null; then
   for tool in memcheck racecheck synccheck initcheck; do
