@@ -1,7 +1,8 @@
 // A yardstick with a quick answer for most rows. The noise probe runs the model seven times on slow
 // numbers; the plain reference of the subject's precision runs once on fast ones, and its own error
-// has never left the budget (README.md, "Budgets"). What is no further off than that error is
-// therefore within the budget, and only what is further off asks the probe.
+// stays within the budget but for rows that the probe would not judge at a closer look (README.md,
+// "Budgets"). So what is no further off than that error is fine, and only what is further off asks
+// the probe.
 #pragma once
 
 #include <memory>
