@@ -40,7 +40,8 @@ TEST(Gauge, WhatIsSurelyWithinIsWithinTheBudget) {
       const auto budget = gauge.budget(bench.history, token);
       if (!budget) continue;
       ++asked;
-      // The plain error of these rows is far below a budget (README.md), so twice a budget never is.
+      // The plain error of these rows is far below a budget (README.md), so twice a budget never
+      // is.
       EXPECT_FALSE(gauge.surely_within(bench.history, token, truth, moved(truth, 2 * *budget), 1));
       EXPECT_TRUE(gauge.surely_within(bench.history, token, truth, moved(truth, 0), 1));
     }
