@@ -47,6 +47,12 @@ TEST_F(Bench, compare_fails_on_an_increase_where_counts_are_gated) {
   EXPECT_EQ(compare({before, before, "--gate-counts"}).exit_code, 0);
 }
 
+TEST_F(Bench, compare_does_not_pass_a_gate_on_times_that_say_nothing_of_noise) {
+  const std::string before = results("before", 96), after = results("after", 96);
+  EXPECT_EQ(compare({before, after}).exit_code, 0);
+  EXPECT_EQ(compare({before, after, "--gate", "2"}).exit_code, 3);
+}
+
 TEST_F(Bench, compare_fails_on_a_wrong_result) {
   const json wrong = {{"error_occurred", true}, {"error_message", "row 0 differs"}};
   const Outcome outcome = compare({results("before", 1), results("after", 1, wrong)});
