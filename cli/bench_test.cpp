@@ -101,6 +101,13 @@ TEST_F(Bench, runs_what_the_filter_names_and_writes_googles_json) {
   EXPECT_TRUE(value.at("context").contains("num_cpus"));
 }
 
+TEST_F(Bench, filters_by_the_names_that_it_prints) {
+  const Outcome outcome =
+      run_program({"bench", "--size", "smoke", "--filter", "^cuda/decode/context:16$"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.error;
+  EXPECT_NE(outcome.out.find("cuda/decode/context:16 "), std::string::npos) << outcome.out;
+}
+
 TEST_F(Bench, of_nothing_is_not_passed) {
   EXPECT_EQ(run_program({"bench", "--size", "smoke", "--filter", "no such name"}).exit_code, 3);
 }
