@@ -148,7 +148,7 @@ def mask_of(tokens):
 
 def is_cropped_before(layer, count):
     """Has a sliding layer that records the past lost what the next window needs after a crop by `count`?"""
-    if not layer.is_sliding or not layer.is_initialized:
+    if not getattr(layer, "is_sliding", False) or not layer.is_initialized:
         return False
     needed = min(layer.sliding_window - 1, layer.get_seq_length() - count)
     return layer.keys.shape[-2] - count < needed
