@@ -27,6 +27,15 @@ struct Known {
 
 const std::vector<Known>& known_adapters() {
   static const std::vector<Known> all = {
+      {"llama-cpp",
+       "llama_cpp_adapter.py",
+       // An assertion of ggml would start a debugger to print a backtrace.
+       "GGML_NO_BACKTRACE=1 OMP_NUM_THREADS=1",
+       "llama.cpp b11549 on the CPU, or the build that KVCONFORM_LLAMA_CPP names",
+       {{"gemma4", "gemma3n"},
+        {"float32", "float16"},
+        {"streams", "unified"},
+        {"swa", "swa-full"}}},
       {"mlx-lm",
        "mlx_lm_adapter.py",
        // Compiled, each of its small fused functions starts a C++ compiler when first used.
