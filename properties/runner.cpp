@@ -24,9 +24,6 @@
 namespace kvconform {
 namespace {
 
-// Somebody else's engine in Python takes 20 to 50 ms a case: unless more is asked for, a check of
-// it is over in a minute, too.
-constexpr std::int64_t kAdapterCases = 40;
 constexpr double kAdapterShrinkSeconds = 3;
 
 using Clock = std::chrono::steady_clock;
@@ -184,8 +181,9 @@ class Run {
       if (limits.cases > 0 && options_.cases == 0 && info.emulated) {  // fibers are slow
         limits.cases = std::min(limits.cases, default_cases(CaseSize::emulated));
       }
-      if (limits.cases > 0 && options_.cases == 0 && find_adapter(subject)) {
-        limits.cases = std::min(limits.cases, kAdapterCases);
+      const auto adapter = find_adapter(subject);
+      if (limits.cases > 0 && options_.cases == 0 && adapter) {
+        limits.cases = std::min(limits.cases, adapter->cases);
       }
       const std::string unmet = unmet_needs(property, info);
       if (!unmet.empty()) {

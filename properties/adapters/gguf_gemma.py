@@ -80,6 +80,8 @@ class Layers:
         default = [FULL if (i + 1) % pattern == 0 else SLIDING for i in range(self.count)]
         self.types = list(config.get("layer_types") or default)
         self.owners = self.count - config.get("num_kv_shared_layers", shared)
+        demand(0 < self.owners <= self.count, f"{self.count - self.owners} shared layers of {self.count}")
+        demand(len(self.types) == self.count and set(self.types) <= {FULL, SLIDING}, f"layer_types {self.types}")
 
     def of(self, kind):
         return [i for i, each in enumerate(self.types) if each == kind]

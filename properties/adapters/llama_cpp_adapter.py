@@ -107,7 +107,7 @@ class Watcher:
         of = name_of(source).decode() if source else ""
         if of.endswith(".attn_output.weight"):
             return f"layer.{of.split('.')[1]}.attention"
-        if name == "l_out":
+        if name == "l_out" and layer.isdigit():  # not "l_out-0 (view)"
             return f"layer.{layer}.output"
         return {"inp_scaled": "embedding", "result_norm": "final_norm"}.get(name)
 
