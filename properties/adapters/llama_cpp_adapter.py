@@ -5,7 +5,8 @@ A session is one sequence a row in a llama_context, a call one llama_decode; rew
 seq_cp, saved sessions the state of each sequence. What llama.cpp refuses is `unsupported`; what it ignores without a
 word is found. README.md has the capabilities and why the others are missing.
 
-    llama_cpp_adapter.py [WORD,WORD,…]   gemma4 or gemma3n; float32 or float16; streams or unified; swa or swa-full
+    llama_cpp_adapter.py [WORD,WORD,…]   gemma4 or gemma3n; float32 or float16; streams or unified; swa or swa-full;
+                                         ubatch-512 or ubatch-4
     KVCONFORM_LLAMA_CPP=PATH             libllama.so, or a build folder that has it, to test in place of the release
 """
 import ctypes
@@ -28,7 +29,8 @@ WORDS = (sys.argv[1:] + [""])[0].split(",")
 UNIFIED, SWA_FULL, EXACT_GELU = "unified" in WORDS, "swa-full" in WORDS, "float16" not in WORDS
 FAMILY = "gemma3n_text" if "gemma3n" in WORDS else "gemma4_text"
 FORKS = 4  # sequences of a context for each row that a session was opened with
-UBATCH = 512  # llama.cpp's default
+# Tokens that are computed at once: llama.cpp's default, or so few that nearly every call is cut up.
+UBATCH = 4 if "ubatch-4" in WORDS else 512
 
 
 def pointer(array, kind):
@@ -162,7 +164,7 @@ class LlamaModel(Model):
         return ctypes.c_void_p(handle)
 
     def __del__(self):
-        if getattr(self, "handle", None):
+        if getattr(self, "handle", None) and not sys.is_finalizing():
             lib.llama_model_free(self.handle)
 
     def score(self, tokens, wants_trace):
@@ -212,7 +214,7 @@ class Context:
         self.memory = ctypes.c_void_p(lib.llama_get_memory(self.handle))
 
     def __del__(self):
-        if getattr(self, "handle", None):
+        if getattr(self, "handle", None) and not sys.is_finalizing():
             lib.llama_free(self.handle)
 
     def take(self, count):
@@ -275,7 +277,7 @@ class LlamaSession(Session):
         return self
 
     def __del__(self):
-        if self.context is not None:
+        if self.context is not None and not sys.is_finalizing():
             self.context.give_back(self.ids)
 
     def _extend(self, tokens, wants_trace):

@@ -38,7 +38,8 @@ const std::vector<Known>& known_adapters() {
        {{"gemma4", "gemma3n"},
         {"float32", "float16"},
         {"streams", "unified"},
-        {"swa", "swa-full"}}},
+        {"swa", "swa-full"},
+        {"ubatch-512", "ubatch-4"}}},
       {"mlx-lm",
        "mlx_lm_adapter.py",
        // Compiled, each of its small fused functions starts a C++ compiler when first used.

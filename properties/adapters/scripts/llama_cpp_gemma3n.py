@@ -45,7 +45,7 @@ def logits(**changes):
         model = c.lib.llama_model_load_from_file(file.name.encode(), c.lib.llama_model_default_params())
     context = Context(ctypes.c_void_p(model), cells=256, sequences=1, unified=False)
     assert context.decode(0, 0) == 0 and context.decode(0, 1) == 0
-    return np.ctypeslib.as_array(c.lib.llama_get_logits(context.handle), (VOCAB,)).copy()
+    return context.logits()
 
 
 plain = logits()

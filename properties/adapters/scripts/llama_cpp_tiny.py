@@ -38,15 +38,20 @@ def tiny_model(types, shared=0):
 class Context:
     def __init__(self, model, cells, sequences, unified):
         p = c.default_context_params()
-        p.n_ctx, p.n_batch, p.n_ubatch, p.n_seq_max = cells, 32, 32, sequences
-        p.swa_full, p.kv_unified = False, unified
+        p.n_ctx, p.n_batch, p.n_ubatch, p.n_seq_max = cells, 512, 32, sequences
+        p.swa_full, p.kv_unified, p.flash_attn, p.type_k, p.type_v = False, unified, 0, c.F32, c.F32
         self.handle = ctypes.c_void_p(c.lib.llama_init_from_model(model, p))
         self.memory = ctypes.c_void_p(c.lib.llama_get_memory(self.handle))
 
-    def decode(self, sequence, position):
-        """One token; what llama_decode returns."""
-        one = ctypes.c_int32
-        of = ctypes.pointer(one(sequence))
-        return c.lib.llama_decode(self.handle, c.Batch(1, ctypes.pointer(one(1 + position % 15)), None,
-                                                       ctypes.pointer(one(position)), ctypes.pointer(one(1)),
-                                                       ctypes.pointer(of), ctypes.pointer(ctypes.c_int8(1))))
+    def decode(self, sequence, first, count=1):
+        """Tokens at the positions from `first` on, made of their positions, in one call. What llama_decode returns."""
+        integers, many = ctypes.c_int32, ctypes.c_int32 * count
+        of = ctypes.pointer(integers(sequence))
+        positions = range(first, first + count)
+        return c.lib.llama_decode(self.handle, c.Batch(
+            count, many(*(1 + p % 15 for p in positions)), None, many(*positions), many(*[1] * count),
+            (ctypes.POINTER(integers) * count)(*[of] * count), (ctypes.c_int8 * count)(*[1] * count)))
+
+    def logits(self, count=1):
+        """Of the last call: an array [count, VOCAB]."""
+        return np.ctypeslib.as_array(c.lib.llama_get_logits(self.handle), (count, VOCAB)).copy()
