@@ -23,22 +23,37 @@ namespace fs = std::filesystem;
 
 struct Known {
   const char *name, *program, *settings, *description;
+  /// Somebody else's engine in Python takes 20 to 50 ms a case: a check is over in a minute, too.
+  std::int64_t cases;
   /// Words after the colon, one of each group at most; the first of a group is the default.
   std::vector<std::vector<std::string>> variants;
 };
 
 const std::vector<Known>& known_adapters() {
   static const std::vector<Known> all = {
+      {"llama-cpp",
+       "llama_cpp_adapter.py",
+       // An assertion of ggml would start a debugger to print a backtrace.
+       "GGML_NO_BACKTRACE=1 OMP_NUM_THREADS=1",
+       "llama.cpp b11549 on the CPU, or the build that KVCONFORM_LLAMA_CPP names",
+       300,  // it refuses nine models of ten, in no time
+       {{"gemma4", "gemma3n"},
+        {"float32", "float16"},
+        {"streams", "unified"},
+        {"swa", "swa-full"},
+        {"ubatch-512", "ubatch-4"}}},
       {"mlx-lm",
        "mlx_lm_adapter.py",
        // Compiled, each of its small fused functions starts a C++ compiler when first used.
        "MLX_DISABLE_COMPILE=1",
        "mlx-lm 0.32.2 on the CPU, or the checkout that KVCONFORM_MLX_LM names",
+       40,
        {{"float32", "bfloat16", "float16"}}},
       {"transformers",
        "transformers_adapter.py",
        "OMP_NUM_THREADS=1",
        "Hugging Face transformers 5.24.0 on the CPU",
+       40,
        {{"eager", "sdpa"},
         {"dynamic", "recording", "static"},
         {"all", "last"},
@@ -98,6 +113,7 @@ void require_variants(const Known& known, const std::string& variants) {
 Adapter adapter_of(const Known& known, const std::string& variants) {
   Adapter adapter;
   adapter.name = known.name;
+  adapter.cases = known.cases;
   adapter.environment = environments_folder() / known.name;
   adapter.is_ready = is_made(known, adapter.environment);
   adapter.command = fmt::format("{} exec {} -B {} {}", known.settings,
