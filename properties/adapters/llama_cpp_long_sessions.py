@@ -1,5 +1,6 @@
-"""Sessions of llama.cpp that are longer than its sliding cache, which is 256 cells at least: a check of some minutes would not
+"""Sessions of llama.cpp that are longer than its sliding cache, which is 256 cells at least: a check with short prompts does not
 see one. Random calls, rewinds, reorderings, forks, saves and restores, each call compared with the tokens scored anew.
+Sessions are saved after a call, not after a fork or a reordering (scripts/llama_cpp_copy_then_save.py).
 
     llama_cpp_long_sessions.py CHECKPOINT STEPS SEED [WORD,WORD,…]      the words of llama_cpp_adapter.py
 
@@ -19,7 +20,7 @@ import llama_cpp_adapter as adapter  # noqa: E402
 from protocol import Refusal  # noqa: E402
 
 adapter.UBATCH = 32  # calls are cut up, and the cache need not hold more than 256 positions
-ROWS, CAPACITY, SESSIONS = 2, 700, 4
+ROWS, CAPACITY, SESSIONS = 2, 500, 3
 draw = random.Random(SEED)
 with open(os.path.join(CHECKPOINT, "config.json")) as file:
     model = adapter.LlamaModel(json.load(file), CHECKPOINT)
@@ -29,7 +30,7 @@ worst = longest = refused = 0
 
 def extend(session, rows):
     global worst, longest
-    new = [[draw.randrange(model.vocab) for _ in range(draw.choice([0, 1, 1, 5, 40, 150]))] for _ in rows]
+    new = [[draw.randrange(model.vocab) for _ in range(draw.choice([0, 1, 1, 5, 150]))] for _ in rows]
     new = [tokens if len(row) + len(tokens) <= CAPACITY else [] for row, tokens in zip(rows, new)]
     logits = session.extend(new, False).logits
     for row, tokens, seen in zip(rows, new, logits):
@@ -58,17 +59,22 @@ def reorder(session, rows):
     rows[:] = [list(rows[r]) for r in order]
 
 
-def copy(session, rows):
-    if draw.random() < 0.5:
-        other = session.fork()
-    else:
-        with tempfile.NamedTemporaryFile() as file:
-            session.save(file.name)
-            other = model.restore(file.name)
-    live.append((other, [list(row) for row in rows]))
+def keep(session, rows):
+    live.append((session, [list(row) for row in rows]))
     del live[:-SESSIONS]
 
 
+def fork(session, rows):
+    keep(session.fork(), rows)
+
+
+def save(session, rows):
+    extend(session, rows)
+    with tempfile.NamedTemporaryFile() as file:
+        session.save(file.name)
+        keep(model.restore(file.name), rows)
+
+
 for _ in range(STEPS):
-    draw.choice([extend, extend, extend, rewind, reorder, copy])(*draw.choice(live))
+    draw.choice([extend, extend, extend, rewind, reorder, fork, save])(*draw.choice(live))
 print(f"{worst:.2g} {longest} {refused}")
