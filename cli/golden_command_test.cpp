@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -19,19 +18,6 @@ namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
 const fs::path kOracle = fs::path(KVCONFORM_SOURCE_DIR) / "golden" / "oracle";
-
-Outcome succeed(const Words& words) {
-  const Outcome outcome = run_program(words);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.error;
-  return outcome;
-}
-
-std::string line_with(const std::string& text, const std::string& what) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);)
-    if (line.find(what) != std::string::npos) return line;
-  return "";
-}
 
 /// A golden folder of its own with two recipes; what a test does to it stays there.
 class GoldenFolder {

@@ -1,6 +1,7 @@
 // Starting the program with pipes on its streams (see run_program.h).
 #include "cli/run_program.h"
 
+#include <gtest/gtest.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -9,6 +10,7 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <sstream>
 #include <stdexcept>
 
 extern char** environ;
@@ -87,6 +89,20 @@ Outcome run_program(const std::vector<std::string>& words,
   close(error.read);
   outcome.exit_code = ended(child);
   return outcome;
+}
+
+Outcome succeed(const std::vector<std::string>& words) {
+  const Outcome outcome = run_program(words);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.error;
+  return outcome;
+}
+
+std::string line_with(const std::string& text, const std::string& what) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(what) != std::string::npos) return line;
+  }
+  return "";
 }
 
 int run_shell(std::string line) {

@@ -17,6 +17,12 @@ struct Outcome {
 Outcome run_program(const std::vector<std::string>& words,
                     const std::string& interrupt_after_line = "");
 
+/// The same; a gtest failure with all that was printed unless it ends with exit code 0.
+Outcome succeed(const std::vector<std::string>& words);
+
+/// The first line with `what` in it, or "".
+std::string line_with(const std::string& text, const std::string& what);
+
 /// The same through a shell, for redirections; `{}` in the line stands for the program.
 int run_shell(std::string line);
 

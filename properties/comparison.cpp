@@ -91,6 +91,20 @@ const TraceArray* find_array(const Trace& trace, const std::string& name) {
   return nullptr;
 }
 
+Difference worst_of(const RowComparison& row, std::span<const double> expected,
+                    std::span<const double> seen) {
+  Difference place;
+  place.part = "logits";
+  place.dimension = row.worst;
+  place.budget_used = row.budget_used;
+  if (row.worst >= 0) place.expected = expected[row.worst], place.seen = seen[row.worst];
+  return place;
+}
+
+std::span<const double> logits_row(const Logits& logits, int position) {
+  return {logits.row(position), static_cast<std::size_t>(logits.vocab)};
+}
+
 Difference decode(const TraceArray& array, int index, int hidden_size) {
   Difference place;
   place.dimension = index;

@@ -30,7 +30,13 @@ RowComparison compare_bits(std::span<const double> expected, std::span<const dou
 RowComparison compare_within(std::span<const double> expected, std::span<const double> seen,
                              double budget);
 
-/// Row `position` of a trace array.
+/// The worst number of a row as a place; which call, row and token, and which part where it is not
+/// the logits, is the caller's to say.
+Difference worst_of(const RowComparison& row, std::span<const double> expected,
+                    std::span<const double> seen);
+
+/// The logits of one position of an output; row `position` of a trace array.
+std::span<const double> logits_row(const Logits& logits, int position);
 std::span<const double> trace_row(const TraceArray& array, int position);
 const TraceArray* find_array(const Trace& trace, const std::string& name);
 

@@ -36,6 +36,17 @@ TEST(Comparison, NanOnEitherSideOrBothFails) {
   }
 }
 
+TEST(Comparison, TheWorstNumberIsAPlace) {
+  const Row expected{1, 2, 3}, seen{1, 2.5, 3.1};
+  const Difference place = worst_of(compare_within(expected, seen, 0.25), expected, seen);
+  EXPECT_EQ(place.part, "logits");
+  EXPECT_EQ(place.dimension, 1);
+  EXPECT_EQ(place.expected, 2);
+  EXPECT_EQ(place.seen, 2.5);
+  EXPECT_EQ(place.budget_used, 2);
+  EXPECT_EQ(worst_of(compare_bits(Row{}, Row{}), {}, {}).dimension, -1);  // nothing to point at
+}
+
 TEST(Comparison, InfinityFailsEvenAgainstItself) {
   for (const auto& [a, b] : {std::pair{kInf, kInf}, {kInf, -kInf}, {kInf, 1.0}, {1.0, -kInf}}) {
     EXPECT_FALSE(same_bits({a}, {b}));

@@ -24,10 +24,6 @@ Logits ask(const std::string& subject_name, const ModelSource& source,
   return ask_one_shot(model, history, false).logits;  // only a session can start late
 }
 
-std::span<const double> row_of(const Logits& logits, int position) {
-  return {logits.row(position), static_cast<std::size_t>(logits.vocab)};
-}
-
 /// NaN where a number is not finite: no comparison with it holds.
 double largest_error(std::span<const double> a, std::span<const double> b) {
   const RowComparison row = compare_within(a, b, HUGE_VAL);
@@ -83,7 +79,7 @@ Yardstick& Gauge::yardstick() {
 }
 
 std::span<const double> Gauge::truth(const TokenHistory& history, int token) {
-  return row_of(known(history).truth, token);
+  return logits_row(known(history).truth, token);
 }
 
 bool Gauge::surely_within(const TokenHistory& history, int token, std::span<const double> want,
@@ -91,10 +87,10 @@ bool Gauge::surely_within(const TokenHistory& history, int token, std::span<cons
   const double error = largest_error(want, have);
   if (error == 0) return true;
   const Known& k = known(history);
-  const auto true_row = row_of(k.truth, token);
+  const auto true_row = logits_row(k.truth, token);
   const double unit = unit_roundoff(dtype_) > 0 ? unit_roundoff(dtype_) : unit_roundoff("float32");
   const double floor = Yardstick::kFloor * unit * largest_of(true_row);
-  const double plain = largest_error(true_row, row_of(k.plain, token));
+  const double plain = largest_error(true_row, logits_row(k.plain, token));
   return error <= widening * std::max(floor, plain);
 }
 

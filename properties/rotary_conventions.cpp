@@ -255,11 +255,6 @@ const char* place_name(AttentionPath path) {
   }
 }
 
-std::span<const double> row_of(const At& at) {
-  const Logits& logits = at.record.output.logits;
-  return {logits.row(at.index), static_cast<std::size_t>(logits.vocab)};
-}
-
 void feed(const std::vector<int>& prompt, std::size_t chunk, int session,
           std::vector<Call>& calls) {
   Call open;
@@ -312,20 +307,12 @@ class Explaining {
     for_each_position(seen_, [&](const At& at) {
       if (path_of(test_case_.calls[at.record.call]) != path) return;
       const auto want = gauge.truth(at.span.history, at.token);
-      const auto row = gauge.compare(at.span.history, at.token, want, row_of(at), 1);
+      const auto row = gauge.compare(at.span.history, at.token, want, at.logits(), 1);
       if (!row) return;
       ++outcome.compared;
       if (row->within) return;
       if (outcome.worst && !(row->budget_used > outcome.worst->budget_used)) return;
-      Difference worst;
-      worst.part = "logits";
-      worst.call = at.record.call;
-      worst.row = at.span.row;
-      worst.token = at.token;
-      worst.dimension = row->worst;
-      worst.budget_used = row->budget_used;
-      if (row->worst >= 0) worst.expected = want[row->worst], worst.seen = row_of(at)[row->worst];
-      outcome.worst = worst;
+      outcome.worst = worst_at(at, *row, want);
     });
     return outcome;
   }

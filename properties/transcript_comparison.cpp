@@ -13,10 +13,6 @@
 namespace kvconform {
 namespace {
 
-std::span<const double> row_of(const Logits& logits, int position) {
-  return {logits.row(position), static_cast<std::size_t>(logits.vocab)};
-}
-
 /// The worst position of all logits, if one is outside.
 struct Outcome {
   double budget_used = 0;
@@ -54,8 +50,8 @@ Outcome compare_logits(const TranscriptComparison& how, const Transcript& seen) 
   for_each_position(seen, [&](const At& at) {
     const std::optional<Expected> expected = how.expected(at);
     if (!expected) return;
-    const auto want = row_of(expected->output->logits, expected->position);
-    const auto have = row_of(at.record.output.logits, at.index);
+    const auto want = logits_row(expected->output->logits, expected->position);
+    const auto have = at.logits();
     if (surely_within(how, *expected, at, want, have)) {  // no need to measure a budget
       ++outcome.compared;
       return;
@@ -75,15 +71,7 @@ Outcome compare_logits(const TranscriptComparison& how, const Transcript& seen) 
     if (row.within) return;
     if (outcome.record == nullptr) outcome.record = &at.record;
     if (outcome.worst && !(row.budget_used > outcome.worst->budget_used)) return;
-    Difference worst;
-    worst.part = "logits";
-    worst.call = at.record.call;
-    worst.row = at.span.row;
-    worst.token = at.token;
-    worst.dimension = row.worst;
-    if (row.worst >= 0) worst.expected = want[row.worst], worst.seen = have[row.worst];
-    worst.budget_used = row.budget_used;
-    outcome.worst = worst;
+    outcome.worst = worst_at(at, row, want);
     outcome.reason = row.reason;
   });
   return outcome;
@@ -212,6 +200,14 @@ std::optional<Expected> SamePlace::find(const At& at) const {
   const auto longest = std::find_if(longest_.begin(), longest_.end(), covers);
   if (longest == longest_.end()) return std::nullopt;
   return Expected{&record->output, at.index, &*longest};
+}
+
+Difference worst_at(const At& at, const RowComparison& row, std::span<const double> expected) {
+  Difference place = worst_of(row, expected, at.logits());
+  place.call = at.record.call;
+  place.row = at.span.row;
+  place.token = at.token;
+  return place;
 }
 
 void for_each_position(const Transcript& transcript, const std::function<void(const At&)>& visit) {

@@ -26,7 +26,12 @@ struct At {
   const RowSpan& span;
   int index = 0;  ///< in the output of the call
   int token = 0;  ///< in the row
+
+  std::span<const double> logits() const { return logits_row(record.output.logits, index); }
 };
+
+/// The worst logit of a comparison made there, with what was expected.
+Difference worst_at(const At& at, const RowComparison& row, std::span<const double> expected);
 
 /// What should have come out there: a position of another output, and the tokens whose budget
 /// holds.

@@ -42,10 +42,6 @@ double largest_difference(std::span<const double> a, std::span<const double> b) 
   return largest;
 }
 
-std::span<const double> logits_row(const Logits& logits, int position) {
-  return {logits.row(position), static_cast<std::size_t>(logits.vocab)};
-}
-
 std::vector<int> ranking(std::span<const double> probabilities) {
   std::vector<int> order(probabilities.size());
   std::iota(order.begin(), order.end(), 0);

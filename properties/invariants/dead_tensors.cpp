@@ -160,10 +160,7 @@ class DeadTensorsProperty : public GeneratedProperty {
     Verdict verdict;
     verdict.kind = VerdictKind::differs;
     verdict.budget_used = row.budget_used;
-    Difference at;
-    at.part = "logits";
-    at.budget_used = row.budget_used;
-    if (row.worst >= 0) at.expected = plain[row.worst], at.seen = seen[row.worst];
+    const Difference at = worst_of(row, plain, seen);
     verdict.first_difference = at;
     verdict.message = fmt::format(
         "logits change when the dead projections of consumers are {}: {:.9g} "

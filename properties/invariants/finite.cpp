@@ -234,31 +234,25 @@ class Finite : public GeneratedProperty {
       const auto old = SamePlace(*before, test_case.calls, !config.bidirectional_all).find(at);
       if (!old) return;
       const auto old_row = against_truth(plain, at, old->output->logits, old->position);
-      if (old_row && old_row->within) lost = lost_verdict(at, *row, stress);
+      if (old_row && old_row->within) {
+        lost = lost_verdict(at, *row, gauge.truth(at.span.history, at.token), stress);
+      }
     });
     return lost;
   }
 
   static std::optional<RowComparison> against_truth(Gauge& gauge, const At& at,
                                                     const Logits& logits, int position) {
-    const std::span<const double> have(logits.row(position),
-                                       static_cast<std::size_t>(logits.vocab));
-    return gauge.compare(at.span.history, at.token, gauge.truth(at.span.history, at.token), have,
-                         1);
+    return gauge.compare(at.span.history, at.token, gauge.truth(at.span.history, at.token),
+                         logits_row(logits, position), 1);
   }
 
-  static Verdict lost_verdict(const At& at, const RowComparison& row, const Stress& stress) {
+  static Verdict lost_verdict(const At& at, const RowComparison& row, std::span<const double> truth,
+                              const Stress& stress) {
     Verdict verdict;
     verdict.kind = VerdictKind::differs;
     verdict.budget_used = row.budget_used;
-    Difference place;
-    place.part = "logits";
-    place.call = at.record.call;
-    place.row = at.span.row;
-    place.token = at.token;
-    place.dimension = row.worst;
-    place.budget_used = row.budget_used;
-    verdict.first_difference = place;
+    verdict.first_difference = worst_at(at, row, truth);
     verdict.message = fmt::format(
         "where {}: token {} is {} the budget away from the model, which it agrees with otherwise",
         stress.description, at.token, times_of_budget(row.budget_used));

@@ -74,9 +74,7 @@ int unheard(const Moved& truth, const Moved& seen, double noise) {
 }
 
 std::span<const double> last_row(const CallRecord& record, const RowSpan& span, int index) {
-  const int position = index + span.count() - 1;
-  const Logits& logits = record.output.logits;
-  return {logits.row(position), static_cast<std::size_t>(logits.vocab)};
+  return logits_row(record.output.logits, index + span.count() - 1);
 }
 
 class GlobalReach : public GeneratedProperty {

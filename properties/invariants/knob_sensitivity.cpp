@@ -26,10 +26,6 @@ namespace {
 
 using nlohmann::json;
 
-std::span<const double> row_of(const CallRecord& record, int index) {
-  return {record.output.logits.row(index), static_cast<std::size_t>(record.output.logits.vocab)};
-}
-
 bool valid(const json& config) {
   try {
     plan_layers(parse_model_config(config));
@@ -80,14 +76,13 @@ class Turn {
 
   Verdict judge_position(const At& at) {
     const TokenHistory& history = at.span.history;
-    const auto have = row_of(at.record, at.index), want = after_.truth(history, at.token);
+    const auto have = at.logits(), want = after_.truth(history, at.token);
     const auto row = after_.compare(history, at.token, want, have, 1);
     if (!row || row->within) return {};
     if (!unturned_) unturned_ = run(judgement_.model);  // only now: most knobs are fine
     const SamePlace same(*unturned_, test_case_.calls, is_causal(judgement_.model));
     const auto old = same.find(at);
-    const std::span<const double> old_have(old->output->logits.row(old->position),
-                                           static_cast<std::size_t>(old->output->logits.vocab));
+    const auto old_have = logits_row(old->output->logits, old->position);
     const auto old_want = before_.truth(history, at.token);
     const auto old_row = before_.compare(history, at.token, old_want, old_have, 1);
     if (!old_row) return {};
@@ -113,17 +108,7 @@ class Turn {
     Verdict verdict;
     verdict.kind = VerdictKind::differs;
     verdict.budget_used = row.budget_used;
-    Difference place;
-    place.part = "logits";
-    place.call = at.record.call;
-    place.row = at.span.row;
-    place.token = at.token;
-    place.dimension = row.worst;
-    place.budget_used = row.budget_used;
-    if (row.worst >= 0) {
-      place.expected = after_.truth(at.span.history, at.token)[row.worst];
-      place.seen = row_of(at.record, at.index)[row.worst];
-    }
+    const Difference place = worst_at(at, row, after_.truth(at.span.history, at.token));
     verdict.first_difference = place;
     verdict.message =
         fmt::format("with another {}, logit {} of token {} is {:.9g}, the model's {:.9g}", name_,

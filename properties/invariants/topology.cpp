@@ -331,11 +331,8 @@ class Topology : public GeneratedProperty {
     Verdict verdict;
     for_each_position(seen, [&](const At& at) {
       if (verdict.kind != VerdictKind::conforms) return;
-      const Logits& logits = at.record.output.logits;
-      const std::span<const double> have(logits.row(at.index),
-                                         static_cast<std::size_t>(logits.vocab));
       const auto want = gauge.truth(at.span.history, at.token);
-      const auto row = gauge.compare(at.span.history, at.token, want, have, 1);
+      const auto row = gauge.compare(at.span.history, at.token, want, at.logits(), 1);
       if (!row || row->within) return;
       verdict = differs(layout,
                         fmt::format("token {} is {:.3g} budgets away from the model's", at.token,
