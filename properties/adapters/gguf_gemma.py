@@ -49,7 +49,8 @@ LAYER_4 = LAYER | {
     "post_feedforward_layernorm_2.weight": "post_ffw_norm_2.weight"}
 
 LAYER_3N = LAYER | {
-    "altup.correct_output_scale": "altup_correct_scale.weight", "altup.prediction_coefs.weight": "altup_predict_coef.weight",
+    "altup.correct_output_scale": "altup_correct_scale.weight",
+    "altup.prediction_coefs.weight": "altup_predict_coef.weight",
     "altup.correction_coefs.weight": "altup_correct_coef.weight", "altup.modality_router.weight": "altup_router.weight",
     "altup.router_norm.weight": "altup_router_norm.weight", "laurel.linear_left.weight": "laurel_l.weight",
     "laurel.linear_right.weight": "laurel_r.weight", "laurel.post_laurel_norm.weight": "laurel_post_norm.weight"}
@@ -217,7 +218,8 @@ def gemma3n(c, tensors):
     out = common("gemma3n", c, layers, named)
     full, sliding = ropes_3n(c)
     demand(full["rope_type"] in ("default", "linear"), f"rope_type {full['rope_type']}")
-    sparsity = c.get("activation_sparsity_pattern") or [0.95 if i < 10 < layers.count else 0.0 for i in range(layers.count)]
+    sparsity = c.get("activation_sparsity_pattern") or \
+        [0.95 if i < 10 < layers.count else 0.0 for i in range(layers.count)]
     width = c.get("intermediate_size", 16384)
     demand(out["gemma3n.final_logit_softcapping"] > 0, "final_logit_softcapping: null")
     out |= {

@@ -1,4 +1,4 @@
-"""llama.cpp behind the subject protocol: its Gemma 4 model, or its Gemma 3n model, through the C interface, each checkpoint
+"""llama.cpp behind the subject protocol: its Gemma 4 or its Gemma 3n model, through the C interface; each checkpoint is
 written as a GGUF file of float32 first.
 
 A session is one sequence a row in a llama_context, a call one llama_decode; rewinds are seq_rm, forks and reorderings
@@ -253,14 +253,16 @@ class Context:
 
     def get(self, sequence):
         state = np.empty(lib.llama_state_seq_get_size(self.handle, sequence), np.uint8)
-        size = lib.llama_state_seq_get_data(self.handle, pointer(state, ctypes.c_uint8), ctypes.c_size_t(len(state)), sequence)
+        size = lib.llama_state_seq_get_data(self.handle, pointer(state, ctypes.c_uint8), ctypes.c_size_t(len(state)),
+                                            sequence)
         if size != len(state):
             raise RuntimeError(f"llama_state_seq_get_data returned {size} of {len(state)} bytes: {c.last_errors()}")
         return state
 
     def put(self, sequence, state):
         state = np.ascontiguousarray(state)
-        if not lib.llama_state_seq_set_data(self.handle, pointer(state, ctypes.c_uint8), ctypes.c_size_t(len(state)), sequence):
+        if not lib.llama_state_seq_set_data(self.handle, pointer(state, ctypes.c_uint8), ctypes.c_size_t(len(state)),
+                                            sequence):
             refuse("invalid", f"llama_state_seq_set_data takes this for no state: {c.last_errors()}")
 
 
