@@ -6,6 +6,8 @@
 #include <sched.h>
 
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "properties/temporary_folder.h"
 #include "reference/error.h"

@@ -15,6 +15,12 @@ bool any_slower(const Comparison& comparison, double percent) {
                      [&](const TimeChange& t) { return t.slower_by_more_than(percent); });
 }
 
+/// The end of a name, as much as has room beside a bar.
+std::string bar_label(const std::string& name) {
+  constexpr std::size_t kRoom = 36;
+  return name.size() <= kRoom ? name : "…" + name.substr(name.size() - kRoom + 1);
+}
+
 Section time_section(const Comparison& comparison, const CompareFacts& facts) {
   Section section{"Times", {}, {}, {}};
   if (comparison.times.empty()) {
@@ -38,8 +44,9 @@ Section time_section(const Comparison& comparison, const CompareFacts& facts) {
                           tested ? fmt::format("{:.2g}", t.adjusted_p) : "-",
                           tested ? fmt::format("{:.1f} %", 100 * t.noise) : "-",
                           fmt::format("{}", t.rounds), verdict_of(t, facts)});
-    plot.bars.push_back({t.benchmark, t.ratio.middle, fmt::format("{:.3f}", t.ratio.middle),
-                         tested ? t.ratio.low : 0, tested ? t.ratio.high : 0});
+    plot.bars.push_back({bar_label(t.benchmark), t.ratio.middle,
+                         fmt::format("{:.3f}", t.ratio.middle), tested ? t.ratio.low : 0,
+                         tested ? t.ratio.high : 0});
   }
   section.tables = {table};
   section.plots = {svg(plot)};

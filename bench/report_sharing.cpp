@@ -211,7 +211,9 @@ Section measured_sharing(const Results& results) {
   Section section{"What sharing brings: nine layers, 0, 3 and 6 of them consumers", {}, {}, {}};
   section.plots = {cost_plot(results), skip_plot(results)};
   section.sentences = {
-      "First table: the CPU reference, timed (it runs all layers for every token). Second table: "
+      "First table: the CPU reference, timed once (it runs all layers for every token); where "
+      "other "
+      "programs are running, a row may be off by tens of percent. Second table: "
       "the CUDA engine on emulated threads, counted, with and without skipping the layers above "
       "the last owner for rows whose logits nobody asked for; its time is what the emulation took, "
       "once, and no kernel's. Size deep adds a model of real size, with the reference, in bfloat16 "
