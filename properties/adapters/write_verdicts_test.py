@@ -63,10 +63,10 @@ class Verdicts(unittest.TestCase):
                        reasons=[{"verdict": "refused", "text": "no room", "cases": 2}])]))
         self.assertIn("| `engine` | float32 | Seed 7, size default, 15 cases | 6 | 9 | 0 | 0 | 3 | 0 |", text)
         self.assertIn("| `engine:fast,low` | float32 | Seed 7, size default, 16 cases | 6 | 9 | 1 | 0 | 2 | 0 |", text)
-        self.assertIn("| property | default | fast, low |", text)
+        self.assertIn("| property | engine | fast, low |", text)
         self.assertIn("| `chunking` | 12 | **differs**, 12 |", text)
         self.assertIn("| `rollback` | refused | 2 |", text)
-        self.assertIn("| `chunking` | fast,low |  | **not explained** |", text)
+        self.assertIn("| `chunking` | fast, low |  | **not explained** |", text)
         self.assertIn("| no room | 2 |", text)
 
     def test_an_interrupted_run_is_called_so(self):
