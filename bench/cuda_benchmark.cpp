@@ -12,13 +12,6 @@
 #include <cstring>
 
 #include "cuda/kernels/planted_faults.h"
-
-namespace kvconform::cuda {
-PlantedFault& planted_fault() {
-  static PlantedFault fault = PlantedFault::none;
-  return fault;
-}
-}  // namespace kvconform::cuda
 #endif
 
 namespace kvconform::bench {
@@ -50,7 +43,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "say --plant-second-read-of-weights first\n");
     return 2;
   }
-  kvconform::cuda::planted_fault() = kvconform::cuda::PlantedFault::projection_reads_weights_twice;
+  kvconform::cuda::plant(kvconform::cuda::PlantedFault::projection_reads_weights_twice);
   argv[1] = argv[0];
   ++argv;
   --argc;

@@ -81,6 +81,26 @@ TEST(Program, plan_shows_the_owner_of_each_layer) {
   ASSERT_EQ(plan.at("layers").size(), 6u);
   EXPECT_EQ(plan.at("layers").at(5).at("role"), "consumer");
   EXPECT_EQ(plan.at("layers").at(5).at("owner"), 1);
+  EXPECT_EQ(plan.at("session").at("capacity"), 4096);
+}
+
+TEST(Program, plan_adds_up_what_a_session_of_the_engine_reserves) {
+  const auto session = [](std::vector<std::string> options) {
+    std::vector<std::string> words = {"plan", kBase, "--json"};
+    words.insert(words.end(), options.begin(), options.end());
+    return nlohmann::json::parse(succeed(words).out).at("session");
+  };
+  const nlohmann::json one = session({"--capacity", "640"});
+  EXPECT_EQ(one.at("bytes"), one.at("workspace").at("bytes").get<std::int64_t>() +
+                                 one.at("caches").at("bytes").get<std::int64_t>() +
+                                 one.at("rotary_tables").get<std::int64_t>());
+  const nlohmann::json three = session({"--capacity", "640", "--batch", "3"});
+  EXPECT_EQ(three.at("caches").at("bytes"), 3 * one.at("caches").at("bytes").get<std::int64_t>());
+  EXPECT_EQ(three.at("workspace"), one.at("workspace")) << "tokens of a launch, not rows, fill it";
+  const nlohmann::json shorter = session({"--capacity", "640", "--chunk", "64"});
+  EXPECT_LT(shorter.at("workspace").at("bytes"), one.at("workspace").at("bytes"));
+  const std::string text = succeed({"plan", kBase, "--capacity", "640"}).out;
+  EXPECT_NE(text.find("together " + one.at("bytes").dump() + " bytes"), std::string::npos) << text;
 }
 
 TEST(Score, logits_are_those_that_other_software_computed) {

@@ -66,6 +66,7 @@ enum class RewindPolicy {
 struct SessionOptions {
   int batch = 1;
   int capacity = 0;      ///< largest number of tokens a row will hold
+  int start = 0;         ///< position of each row's first token
   int chunk = 512;       ///< most tokens of a launch, over all rows; longer calls are cut
   int reserve = 256;     ///< how far behind its longest length a row can be rewound
   int granularity = 64;  ///< slots of a cache are a multiple of it
@@ -74,6 +75,20 @@ struct SessionOptions {
   bool poison = false;      ///< NaN over the workspace before each launch and over forgotten slots
   bool everything = false;  ///< sliding layers keep all positions too
 };
+
+/// What a session reserves on a device that has all layers, known before it is opened.
+struct SessionPlan {
+  struct Cache {
+    int layer, slots;   ///< an owner, and the positions of a row that it keeps
+    std::size_t bytes;  ///< keys and values of all rows
+  };
+  std::vector<Workspace::Part> workspace;  ///< parts of one allocation
+  std::vector<Cache> caches;
+  std::size_t workspace_bytes = 0, cache_bytes = 0, rope_bytes = 0;
+  std::size_t bytes() const { return workspace_bytes + cache_bytes + rope_bytes; }
+};
+SessionPlan plan_session(const ModelConfig& config, const std::vector<LayerPlan>& layers,
+                         const SessionOptions& options);
 
 /// Rows of a call whose logits are asked for.
 enum class Wanted { all, last, none };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "cuda/session_life.h"
 #include "cuda/test_models.h"
@@ -154,6 +155,59 @@ TEST_P(EveryModel, a_step_allocates_nothing) {
   EXPECT_GT(dv::allocation_count(), before) << "the counter does not count";
 }
 
+TEST_P(EveryModel, what_a_session_takes_is_planned_before_it_is_opened) {
+  SessionOptions options;
+  options.batch = 2;
+  options.capacity = 150;
+  options.chunk = 24;
+  options.reserve = 7;
+  for (const int start : {0, 100}) {
+    options.start = start;
+    const SessionPlan planned = plan_session(plain->config(), plain->plan(), options);
+    const auto bytes = dv::allocated_bytes(), allocations = dv::allocation_count();
+    const Session session(plain, options);
+    EXPECT_EQ(dv::allocated_bytes() - bytes, planned.bytes());
+    const auto made = dv::allocation_count() - allocations;
+    EXPECT_GT(made, 2 * planned.caches.size() + 1) << "a workspace, keys, values, rotary tables";
+    EXPECT_EQ(session.workspaces().at(0).bytes(), planned.workspace_bytes);
+    for (const SessionPlan::Cache& cache : planned.caches)
+      EXPECT_EQ(session.bytes(plain->plan()[cache.layer]), std::int64_t(cache.bytes));
+  }
+}
+
+TEST_P(EveryModel, begins_at_any_position_with_the_bits_of_one_call_there) {
+  if (wide && WATCHED) GTEST_SKIP() << "costs too much";
+  const int count = 40, last = std::numeric_limits<int>::max() - count;
+  for (const int start : {1, 50, (1 << 17) - 20, last}) {
+    SessionOptions whole, ring;
+    whole.capacity = ring.capacity = count;
+    whole.start = ring.start = start;
+    whole.everything = true;
+    ring.chunk = 5;
+    ring.reserve = 4;
+    ring.granularity = 1;
+    ring.poison = true;
+    const auto tokens = prompt(count);
+    Session at_once(plain, whole), restored_later(plain, ring);
+    const auto expected = at_once.extend({tokens});
+    const std::size_t v = plain->config().vocab_size;
+    const auto bits_of = [&](Session& session, int from, int to) {
+      const std::vector<int> part(tokens.begin() + from, tokens.begin() + to);
+      return same_bits(session.extend({part}), {expected.begin() + std::ptrdiff_t(from * v),
+                                                expected.begin() + std::ptrdiff_t(to * v)});
+    };
+    EXPECT_TRUE(bits_of(restored_later, 0, 27)) << start;
+    restored_later.rewind({24});
+    const auto file = std::filesystem::temp_directory_path() /
+                      ("kvconform-far-session-" + std::to_string(getpid()));
+    restored_later.save(file);
+    const auto session = Session::restore(plain, ring, file);
+    std::filesystem::remove(file);
+    EXPECT_TRUE(bits_of(*session, 24, 39)) << start;
+    EXPECT_TRUE(bits_of(*session->fork(), 39, 40)) << start;
+  }
+}
+
 TEST_P(EveryModel, copies_new_keys_once_to_each_device_that_reads_them) {
   EngineOptions options;
   const auto& plan = plain->plan();
@@ -226,6 +280,9 @@ TEST_P(EveryModel, refuses_what_it_cannot_do_and_changes_nothing) {
   }
   EXPECT_EQ(id_of([&] { Engine(checkpoint, {{0, 1}, {}, {}}); }), "KV1506");
   EXPECT_EQ(id_of([&] { Session(plain, {.batch = 0}); }), "KV1507");
+  EXPECT_EQ(id_of([&] { Session(plain, {.start = -1}); }), "KV1507");
+  const int end = std::numeric_limits<int>::max();
+  EXPECT_EQ(id_of([&] { Session(plain, {.capacity = 2, .start = end - 1}); }), "KV1507");
   EXPECT_EQ(id_of([&] { Session::restore(plain, options, "/dev/null"); }), "KV1523");
   EXPECT_TRUE(same_bits(session.extend({{3}}), healthy.extend({{3}})));
 }

@@ -8,13 +8,14 @@
 namespace kvconform::cuda::inline DV_MACHINE {
 
 Forward::Forward(const Engine& engine, const RopeTables& ropes, KeyValueStore& store,
-                 std::vector<Workspace>& workspaces, bool fast_prefill)
+                 std::vector<Workspace>& workspaces, const SessionOptions& options)
     : engine_(engine),
       config_(engine.config()),
       ropes_(ropes),
       store_(store),
       workspaces_(workspaces),
-      fast_prefill_(fast_prefill) {}
+      fast_prefill_(options.fast_prefill),
+      start_(options.start) {}
 
 Workspace& Forward::workspace_of(int device) {
   return *std::find_if(workspaces_.begin(), workspaces_.end(),
@@ -129,8 +130,8 @@ void Forward::append_keys(const LayerPlan& layer) {
   if (!layer.values_from_keys)
     project_to(normed_, l.v_proj, l.v_bias, w_->raw_values, config_.hidden_size, width);
   const float* raw_values = layer.values_from_keys ? w_->raw_keys : w_->raw_values;
-  finish_heads(
-      {w_->raw_keys, l.k_norm, w_->keys, ropes_.of(layer.layer), places_, rows_, heads, d, eps});
+  finish_heads({w_->raw_keys, l.k_norm, w_->keys, ropes_.of(layer.layer), places_, rows_, heads, d,
+                eps, start_});
   finish_heads({raw_values, nullptr, w_->values, nullptr, places_, rows_, heads, d, eps});
   Workspace* const own = w_;
   for (const KeyValueStore::Copy& copy : store_.copies(layer)) {
@@ -172,7 +173,7 @@ void Forward::attention_block(const LayerPlan& layer) {
   const int heads = layer.query_heads, d = layer.head_dim;
   project_to(normed_, l.q_proj, l.q_bias, w_->raw_queries, config_.hidden_size, heads * d);
   finish_heads({w_->raw_queries, l.q_norm, w_->queries, ropes_.of(layer.layer), places_, rows_,
-                heads, d, float(config_.rms_norm_eps)});
+                heads, d, float(config_.rms_norm_eps), start_});
   int behind = layer.window == 0 ? kEverything : layer.window - 1, ahead = 0;
   if (config_.bidirectional_all) {
     ahead = layer.window == 0 ? kEverything : layer.window / 2 + 1;
@@ -180,7 +181,7 @@ void Forward::attention_block(const LayerPlan& layer) {
   }
   int pieces = 1;
   for (const TokenPlace& place : tokens_->places) {
-    const int first = std::max(0, place.position - behind);
+    const int first = std::max(start_, place.position - behind);
     const int last =
         std::int64_t(place.position) + ahead < place.last ? place.position + ahead : place.last;
     pieces = std::max(pieces, last / kKeyPiece - first / kKeyPiece + 1);
@@ -199,6 +200,7 @@ void Forward::attention_block(const LayerPlan& layer) {
   a.form = engine_.options().attention;
   a.workspace = w_->attention_pieces;
   a.workspace_floats = w_->attention_floats;
+  a.first_position = start_;
   attend(a);
   project_to(w_->attended, l.o_proj, l.o_bias, w_->attention, heads * d, config_.hidden_size);
   trace(layer, "attention", w_->attention, {config_.hidden_size});

@@ -21,7 +21,7 @@ struct Tokens {
 class Forward {
  public:
   Forward(const Engine& engine, const RopeTables& ropes, KeyValueStore& store,
-          std::vector<Workspace>& workspaces, bool fast_prefill);
+          std::vector<Workspace>& workspaces, const SessionOptions& options);
 
   /// Logits of the wanted tokens are in `logits()` afterwards, on the last layer's device.
   void run(const Tokens& tokens, Trace* trace, int trace_rows);
@@ -72,6 +72,7 @@ class Forward {
   KeyValueStore& store_;
   std::vector<Workspace>& workspaces_;
   bool fast_prefill_;
+  int start_;  ///< first position of every row
   std::int64_t copies_to_devices_ = 0;
 
   // Of the launch under way.

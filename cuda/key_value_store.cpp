@@ -13,15 +13,6 @@ int rounded_up(int n, int multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-int slots_of(const LayerPlan& layer, const StoreShape& shape) {
-  const int linear = std::max(shape.granularity, rounded_up(shape.capacity, shape.granularity));
-  if (layer.window == 0 || shape.everything) return linear;
-  const std::int64_t ring =
-      std::int64_t(layer.window) - 1 + std::max({1, shape.chunk, shape.reserve});
-  if (ring >= linear) return linear;
-  return std::min(linear, rounded_up(int(ring), shape.granularity));
-}
-
 /// Devices of a slot's copies: the owner's, then those of its readers.
 std::vector<int> devices_of(const LayerPlan& owner, const std::vector<LayerPlan>& plan,
                             const std::vector<int>& devices) {
@@ -35,6 +26,20 @@ std::vector<int> devices_of(const LayerPlan& owner, const std::vector<LayerPlan>
 }
 
 }  // namespace
+
+int KeyValueStore::slots_of(const LayerPlan& layer, const StoreShape& shape) {
+  const int linear = std::max(shape.granularity, rounded_up(shape.capacity, shape.granularity));
+  if (layer.window == 0 || shape.everything) return linear;
+  const std::int64_t ring =
+      std::int64_t(layer.window) - 1 + std::max({1, shape.chunk, shape.reserve});
+  if (ring >= linear) return linear;
+  return std::min(linear, rounded_up(int(ring), shape.granularity));
+}
+
+std::size_t KeyValueStore::bytes_of(const LayerPlan& owner, const StoreShape& shape) {
+  return 2 * sizeof(float) * shape.batch * owner.key_value_heads * owner.head_dim *
+         slots_of(owner, shape);
+}
 
 KeyValueStore::KeyValueStore(const std::vector<LayerPlan>& plan, const std::vector<int>& devices,
                              const StoreShape& shape)

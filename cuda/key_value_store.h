@@ -1,7 +1,8 @@
 // Storage of keys and values: one slot for each owner of the plan, none for consumers. Keys stand
 // after norm and rotation, values after their norm, [row, head, slot, D]; position p lies in slot
-// p mod S, so attention depends on positions and never on S. Full layers are linear (S covers the
-// capacity); sliding layers are rings of W − 1 + max(chunk, reserve) slots.
+// p mod S, so attention depends on positions and never on S. Full layers have a slot for each
+// position of the capacity, wherever it begins; sliding layers are rings of W − 1 + max(chunk,
+// reserve).
 //
 // Layers may be spread over devices: an owner has a copy on its own device and one on each device
 // that has readers of it, never one a reader. Writing takes an OwnerCache, which only `owner` and
@@ -34,6 +35,10 @@ class KeyValueStore {
 
   KeyValueStore(const std::vector<LayerPlan>& plan, const std::vector<int>& devices,
                 const StoreShape& shape);
+
+  /// Before there is a store: what an owner's layer keeps of each row, and the bytes of all rows.
+  static int slots_of(const LayerPlan& layer, const StoreShape& shape);
+  static std::size_t bytes_of(const LayerPlan& owner, const StoreShape& shape);
 
   CacheView view(const LayerPlan& layer, int device) const;
   /// All copies of an owner's slot, its own device's first.

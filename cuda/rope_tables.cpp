@@ -18,13 +18,13 @@ float frequency(const Rope& rope, int pair, int head_dim) {
   return rope.kind == Rope::Kind::plain && rope.factor == 1.0 ? plain : plain / float(rope.factor);
 }
 
-std::vector<float> table(const Rope& rope, int head_dim, int capacity) {
+std::vector<float> table(const Rope& rope, int head_dim, int start, int capacity) {
   const int half = head_dim / 2;
   std::vector<float> values(std::size_t(capacity) * head_dim);
   for (int i = 0; i < half; ++i) {
     const float f = frequency(rope, i, head_dim);
     for (int p = 0; p < capacity; ++p) {
-      const float angle = float(p) * f;
+      const float angle = float(start + p) * f;
       values[std::size_t(p) * head_dim + i] = Sleef_cinz_cosf1_u10purec(angle);
       values[std::size_t(p) * head_dim + half + i] = Sleef_cinz_sinf1_u10purec(angle);
     }
@@ -32,15 +32,20 @@ std::vector<float> table(const Rope& rope, int head_dim, int capacity) {
   return values;
 }
 
+struct Kind {
+  Rope rope;
+  int head_dim, device;
+  bool operator==(const Kind&) const = default;
+};
+
+int positions_of(int capacity) {
+  return std::max(1, capacity);
+}
+
 }  // namespace
 
 RopeTables::RopeTables(const std::vector<LayerPlan>& plan, const std::vector<int>& devices,
-                       int capacity) {
-  struct Kind {
-    Rope rope;
-    int head_dim, device;
-    bool operator==(const Kind&) const = default;
-  };
+                       int start, int capacity) {
   std::vector<Kind> kinds;
   for (const LayerPlan& layer : plan) {
     const Kind kind{layer.rope, layer.head_dim, devices[layer.layer]};
@@ -48,10 +53,22 @@ RopeTables::RopeTables(const std::vector<LayerPlan>& plan, const std::vector<int
     table_of_layer_.push_back(int(known - kinds.begin()));
     if (known != kinds.end()) continue;
     kinds.push_back(kind);
-    const auto values = table(kind.rope, kind.head_dim, std::max(1, capacity));
+    const auto values = table(kind.rope, kind.head_dim, start, positions_of(capacity));
     tables_.emplace_back(kind.device, values.size(), "rotary table");
     tables_.back().upload(values.data());
   }
+}
+
+std::size_t RopeTables::floats(const std::vector<LayerPlan>& plan, int capacity) {
+  std::vector<Kind> kinds;
+  std::size_t sum = 0;
+  for (const LayerPlan& layer : plan) {
+    const Kind kind{layer.rope, layer.head_dim, 0};
+    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) continue;
+    kinds.push_back(kind);
+    sum += std::size_t(positions_of(capacity)) * kind.head_dim;
+  }
+  return sum;
 }
 
 }  // namespace kvconform::cuda::inline DV_MACHINE

@@ -3,6 +3,7 @@
 // of another size, as long as they keep enough. Little-endian numbers of this machine, checked on
 // reading.
 #include <fstream>
+#include <limits>
 
 #include "cuda/engine.h"
 #include "cuda/forward.h"
@@ -11,7 +12,7 @@
 namespace kvconform::cuda::inline DV_MACHINE {
 namespace {
 
-constexpr std::int64_t kMagic = 0x3153534541444356;  // "VCDAESS1"
+constexpr std::int64_t kMagic = 0x3253534541444356;  // "VCDAESS2"
 
 [[noreturn]] void refuse(const std::string& problem) {
   throw Error("KV1523", "saved session: " + problem,
@@ -50,6 +51,7 @@ void Session::save(const std::filesystem::path& file) const {
   write(out, std::int64_t(engine_->digest()));
   write(out, batch());
   write(out, options_.capacity);
+  write(out, options_.start);
   for (int r = 0; r < batch(); ++r) {
     write(out, length(r));
     write(out, rows_[r].mark);
@@ -60,7 +62,7 @@ void Session::save(const std::filesystem::path& file) const {
       const int first = std::min(length(r), first_kept(layer, rows_[r]));
       write(out, first);
       for (int p = first; p < length(r); ++p) {
-        store_.read(layer, r, p, keys.data(), values.data());
+        store_.read(layer, r, options_.start + p, keys.data(), values.data());
         write(out, keys);
         write(out, values);
       }
@@ -83,6 +85,7 @@ std::unique_ptr<Session> Session::restore(std::shared_ptr<const Engine> engine,
   shape.batch = int(read(in, 1, 1 << 16, "the batch"));
   const int capacity = int(read(in, 0, 1 << 28, "the capacity"));
   if (shape.capacity == 0) shape.capacity = capacity;
+  shape.start = int(read(in, 0, std::numeric_limits<int>::max() - shape.capacity, "the start"));
   auto session = std::make_unique<Session>(engine, shape);
   for (int r = 0; r < shape.batch; ++r) {
     Row& row = session->rows_[r];
@@ -99,7 +102,7 @@ std::unique_ptr<Session> Session::restore(std::shared_ptr<const Engine> engine,
       for (int p = first; p < length; ++p) {
         read(in, keys);
         read(in, values);
-        session->store_.write(layer, r, p, keys.data(), values.data());
+        session->store_.write(layer, r, shape.start + p, keys.data(), values.data());
       }
     }
   }

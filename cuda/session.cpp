@@ -1,5 +1,6 @@
 // Calls cut into launches, lengths and marks of rows, what is refused.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -11,15 +12,18 @@ namespace {
 
 using TokenLists = std::vector<std::vector<int>>;
 
-const SessionOptions& checked(const Engine& engine, const SessionOptions& o) {
-  if (o.batch < 1 || o.capacity < 0 || o.chunk < 1 || o.reserve < 0 || o.granularity < 1)
+const SessionOptions& checked(const ModelConfig& config, const SessionOptions& o) {
+  const bool overflows = o.capacity > std::numeric_limits<int>::max() - o.start;
+  if (o.batch < 1 || o.capacity < 0 || o.start < 0 || overflows || o.chunk < 1 || o.reserve < 0 ||
+      o.granularity < 1)
     throw Error("KV1507",
                 "a session of batch " + std::to_string(o.batch) + ", capacity " +
-                    std::to_string(o.capacity) + ", chunk " + std::to_string(o.chunk) +
-                    ", reserve " + std::to_string(o.reserve) + ", granularity " +
-                    std::to_string(o.granularity),
-                "give at least 1 for batch, chunk and granularity, and no negative numbers");
-  if (engine.config().bidirectional_all && !o.everything)
+                    std::to_string(o.capacity) + ", start " + std::to_string(o.start) + ", chunk " +
+                    std::to_string(o.chunk) + ", reserve " + std::to_string(o.reserve) +
+                    ", granularity " + std::to_string(o.granularity),
+                "give at least 1 for batch, chunk and granularity, no negative numbers, and "
+                "positions of 31 bits");
+  if (config.bidirectional_all && !o.everything)
     throw Error("KV1505",
                 "use_bidirectional_attention is \"all\": later tokens change earlier rows",
                 "score whole sequences; no cache makes sense");
@@ -30,11 +34,17 @@ StoreShape store_shape(const SessionOptions& o) {
   return {o.batch, o.capacity, o.chunk, o.reserve, o.granularity, o.everything};
 }
 
-std::vector<Workspace> make_workspaces(const Engine& engine, const SessionOptions& o) {
+WorkspaceSizes workspace_sizes(const SessionOptions& o) {
   WorkspaceSizes sizes;
   sizes.tokens = o.chunk;
   sizes.batch = o.batch;
-  sizes.key_pieces = std::max(1, (o.capacity + kKeyPiece - 1) / kKeyPiece);
+  const int last = o.start + std::max(1, o.capacity) - 1;
+  sizes.key_pieces = last / kKeyPiece - o.start / kKeyPiece + 1;
+  return sizes;
+}
+
+std::vector<Workspace> make_workspaces(const Engine& engine, const SessionOptions& o) {
+  WorkspaceSizes sizes = workspace_sizes(o);
   sizes.any_form = engine.options().attention == AttentionForm::split ||
                    engine.options().projection == ProjectionForm::split;
   std::vector<Workspace> workspaces;
@@ -58,6 +68,23 @@ std::string text(int number) {
 
 }  // namespace
 
+SessionPlan plan_session(const ModelConfig& config, const std::vector<LayerPlan>& layers,
+                         const SessionOptions& options) {
+  checked(config, options);
+  SessionPlan plan;
+  plan.workspace = Workspace::planned(config, layers, workspace_sizes(options));
+  plan.workspace_bytes = Workspace::bytes_of(plan.workspace);
+  for (const LayerPlan& layer : layers) {
+    if (!layer.owns_keys()) continue;
+    const StoreShape shape = store_shape(options);
+    plan.caches.push_back({layer.layer, KeyValueStore::slots_of(layer, shape),
+                           KeyValueStore::bytes_of(layer, shape)});
+    plan.cache_bytes += plan.caches.back().bytes;
+  }
+  plan.rope_bytes = RopeTables::floats(layers, options.capacity) * sizeof(float);
+  return plan;
+}
+
 struct Session::Step {
   Tokens tokens;
   std::vector<int> added;  ///< tokens of each row
@@ -65,13 +92,12 @@ struct Session::Step {
 
 Session::Session(std::shared_ptr<const Engine> engine, const SessionOptions& options)
     : engine_(std::move(engine)),
-      options_(checked(*engine_, options)),
+      options_(checked(engine_->config(), options)),
       store_(engine_->plan(), engine_->devices(), store_shape(options)),
-      ropes_(engine_->plan(), engine_->devices(), options.capacity),
+      ropes_(engine_->plan(), engine_->devices(), options.start, options.capacity),
       workspaces_(make_workspaces(*engine_, options)),
       rows_(options.batch),
-      forward_(
-          std::make_unique<Forward>(*engine_, ropes_, store_, workspaces_, options.fast_prefill)) {
+      forward_(std::make_unique<Forward>(*engine_, ropes_, store_, workspaces_, options)) {
   for (Row& row : rows_) row.ids.reserve(options.capacity);
 }
 
@@ -160,7 +186,8 @@ std::vector<float> Session::extend(const TokenLists& rows,
                                                 ? per_layer_row(engine_->config(), id)
                                                 : 0);
         step.tokens.output.push_back(first_output[r] + at);
-        step.tokens.places.push_back({r, length(r) + i, length(r) + count - 1});
+        const int next = options_.start + length(r);
+        step.tokens.places.push_back({r, next + i, next + count - 1});
       }
       fed[r] += count;
       step.added[r] = count;
@@ -253,7 +280,7 @@ void Session::rewind(const std::vector<int>& lengths) {
       replay(r, lengths[r]);
       continue;
     }
-    if (options_.poison) store_.poison(r, lengths[r], length(r));
+    if (options_.poison) store_.poison(r, options_.start + lengths[r], options_.start + length(r));
     row.ids.resize(lengths[r]);
     if (lengths[r] == 0) row.mark = 0;
   }

@@ -5,17 +5,38 @@
 
 namespace kvconform::cuda::inline DV_MACHINE {
 
+std::size_t Workspace::bytes_of(const std::vector<Part>& parts) {
+  constexpr std::size_t alignment = 256;
+  if (parts.empty()) return 0;
+  const std::size_t end = parts.back().offset + parts.back().bytes;
+  return (end + alignment - 1) / alignment * alignment;
+}
+
 template <class T>
 void Workspace::part(T*& pointer, const char* name, std::size_t count) {
-  constexpr std::size_t alignment = 256;
-  const std::size_t bytes = std::max<std::size_t>(1, count) * sizeof(T);
-  parts_.push_back({name, planned_, bytes});
-  places_of_pointers_.emplace_back(reinterpret_cast<void**>(&pointer), planned_);
-  planned_ += (bytes + alignment - 1) / alignment * alignment;
+  const std::size_t offset = bytes_of(parts_);
+  parts_.push_back({name, offset, std::max<std::size_t>(1, count) * sizeof(T)});
+  places_of_pointers_.emplace_back(reinterpret_cast<void**>(&pointer), offset);
+}
+
+std::vector<Workspace::Part> Workspace::planned(const ModelConfig& config,
+                                                const std::vector<LayerPlan>& plan,
+                                                const WorkspaceSizes& sizes) {
+  Workspace without_memory;
+  without_memory.plan_parts(config, plan, sizes);
+  return without_memory.parts_;
 }
 
 Workspace::Workspace(const ModelConfig& config, const std::vector<LayerPlan>& plan,
                      const WorkspaceSizes& sizes, int device) {
+  plan_parts(config, plan, sizes);
+  memory_ = dv::DeviceArray<unsigned char>(device, bytes_of(parts_), "workspace");
+  for (auto [pointer, offset] : places_of_pointers_) *pointer = memory_.data() + offset;
+  for (const Part& p : parts_) dv::name_part(memory_.data() + p.offset, p.bytes, p.name.c_str());
+}
+
+void Workspace::plan_parts(const ModelConfig& config, const std::vector<LayerPlan>& plan,
+                           const WorkspaceSizes& sizes) {
   const std::size_t t = sizes.tokens, h = config.hidden_size, n = config.altup_num_inputs;
   const std::size_t e = config.hidden_size_per_layer_input, le = e * config.num_layers;
   const std::size_t x = config.num_experts, k = config.top_k_experts;
@@ -74,10 +95,6 @@ Workspace::Workspace(const ModelConfig& config, const std::vector<LayerPlan>& pl
   part(greedy, "greedy tokens", t);
   part(attention_pieces, "attention pieces", attention_floats);
   part(projection_pieces, "projection pieces", projection_floats);
-
-  memory_ = dv::DeviceArray<unsigned char>(device, planned_, "workspace");
-  for (auto [pointer, offset] : places_of_pointers_) *pointer = memory_.data() + offset;
-  for (const Part& p : parts_) dv::name_part(memory_.data() + p.offset, p.bytes, p.name.c_str());
 }
 
 void Workspace::poison() {

@@ -28,6 +28,11 @@ class Workspace {
   Workspace(const ModelConfig& config, const std::vector<LayerPlan>& plan,
             const WorkspaceSizes& sizes, int device);
 
+  /// The parts of such a workspace, and what they take together with their alignment.
+  static std::vector<Part> planned(const ModelConfig& config, const std::vector<LayerPlan>& plan,
+                                   const WorkspaceSizes& sizes);
+  static std::size_t bytes_of(const std::vector<Part>& parts);
+
   const std::vector<Part>& parts() const { return parts_; }
   std::size_t bytes() const { return memory_.bytes(); }
   int device() const { return memory_.device(); }
@@ -57,12 +62,14 @@ class Workspace {
   std::size_t attention_floats = 0, projection_floats = 0;
 
  private:
+  Workspace() = default;
+  void plan_parts(const ModelConfig& config, const std::vector<LayerPlan>& plan,
+                  const WorkspaceSizes& sizes);
   template <class T>
   void part(T*& pointer, const char* name, std::size_t count);
 
   std::vector<Part> parts_;
   std::vector<std::pair<void**, std::size_t>> places_of_pointers_;
-  std::size_t planned_ = 0;
   dv::DeviceArray<unsigned char> memory_;
 };
 

@@ -12,6 +12,7 @@
 #include "properties/faults/faults.h"
 #include "properties/reports/plain_text.h"
 #include "properties/subjects/adapters.h"
+#include "properties/subjects/kernel_trial.h"
 #include "properties/subjects/process_subject.h"
 #include "properties/subjects/reference_subject.h"
 #include "reference/error.h"
@@ -21,6 +22,9 @@ namespace kvconform {
 namespace cuda {
 inline namespace emulated {
 std::unique_ptr<Subject> make_cuda_subject(const std::string& name);
+}
+namespace planted {  // where the build has it
+std::unique_ptr<Subject> make_cuda_subject(const std::string& name, KernelTrial trial);
 }
 namespace gpu {  // where the build has it
 std::unique_ptr<Subject> make_cuda_subject(const std::string& name);
@@ -49,6 +53,19 @@ bool has_gpu() {
 std::unique_ptr<Subject> gpu_subject(const std::string&) {
   throw Error("KV2120", "this build has no kernels for a GPU",
               "configure with -D KVCONFORM_GPU=ON where nvcc 13 is, or use cuda:emulated");
+}
+#endif
+
+#ifdef KVCONFORM_PLANTED_KERNELS
+constexpr bool kHasWatchedKernels = true;
+std::unique_ptr<Subject> watched_subject(const std::string& name) {
+  return cuda::planted::make_cuda_subject(name, {cuda::PlantedFault::none, /*watched=*/true});
+}
+#else
+constexpr bool kHasWatchedKernels = false;
+std::unique_ptr<Subject> watched_subject(const std::string&) {
+  throw Error("KV2122", "this build has no kernels that can be watched",
+              "configure without KVCONFORM_SANITIZE: sanitizers have hooks of their own");
 }
 #endif
 
@@ -94,6 +111,7 @@ const std::vector<BuiltIn>& built_in() {
 }
 
 const std::string kGpu = "cuda:gpu";
+const std::string kWatched = "cuda:watched";
 const std::string kNoisy = "reference:noisy=";
 const std::string kFault = "fault:";
 const std::string kProcess = "process:";
@@ -160,9 +178,12 @@ std::unique_ptr<Subject> run_adapter(const Adapter& adapter, SubjectOptions opti
 std::vector<SubjectEntry> known_subjects() {
   std::vector<SubjectEntry> entries;
   for (const BuiltIn& subject : built_in()) entries.push_back(subject.entry);
+  if (kHasWatchedKernels)
+    entries.push_back(
+        {kWatched, "the same under the race checker, which looks at every memory access"});
   if (kHasGpuSide) entries.push_back({kGpu, "the CUDA engine in float32 on a GPU"});
   entries.push_back({kNoisy + "PRECISION", "the noise probe: every operation is off by a little"});
-  entries.push_back({kFault + "NAME", "the reference with one planted fault"});
+  entries.push_back({kFault + "NAME", "the reference, or the CUDA engine, with one planted fault"});
   entries.push_back({kPlugin + "FILE.so", "a shared library with the interface of plugin.h"});
   entries.push_back({kProcess + "COMMAND", "a program that speaks the subject protocol"});
   return entries;
@@ -197,6 +218,7 @@ std::unique_ptr<Subject> make_subject_here(const std::string& name) {
     if (subject.entry.name == name) return subject.make();
   }
   if (name == kGpu) return gpu_subject(name);
+  if (name == kWatched) return watched_subject(name);
   if (const auto dtype = after(name, kNoisy)) return noisy(name, *dtype);
   if (const auto fault = after(name, kFault)) return make_faulty_subject(*fault);
   std::vector<std::string> names;

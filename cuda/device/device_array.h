@@ -5,7 +5,7 @@
 
 #include "cuda/device/memory.h"
 
-namespace dv::inline DV_MACHINE {
+namespace dv::inline DV_MEMORY {
 
 template <class T>
 class DeviceArray {
@@ -44,4 +44,4 @@ class DeviceArray {
   std::size_t count_ = 0;
 };
 
-}  // namespace dv::inline DV_MACHINE
+}  // namespace dv::inline DV_MEMORY

@@ -15,7 +15,7 @@
 
 #include "cuda/device/machine.h"
 
-namespace dv::inline DV_MACHINE {
+namespace dv::inline DV_MEMORY {
 
 struct DeviceError : std::runtime_error {
   using runtime_error::runtime_error;
@@ -38,7 +38,8 @@ void fill(void* memory, int byte, std::size_t bytes);
 /// Waits for everything launched so far and throws what went wrong in it.
 void synchronize();
 
-/// Allocations of this thread so far: a step makes none.
+/// Allocations of this thread so far, and the bytes asked for: a step makes none.
 std::uint64_t allocation_count();
+std::uint64_t allocated_bytes();
 
-}  // namespace dv::inline DV_MACHINE
+}  // namespace dv::inline DV_MEMORY

@@ -57,10 +57,10 @@ bool find_buffer(uintptr_t address, BufferRange& found) {
 
 }  // namespace dv::emu
 
-namespace dv::inline emulated {
+namespace dv::inline DV_MEMORY {
 namespace {
 
-thread_local uint64_t allocations = 0;
+thread_local uint64_t allocations = 0, bytes_asked = 0;
 
 size_t padded(size_t bytes) {
   return (bytes + 511) / 256 * 256;  // at least one byte of padding to find who leaves the end
@@ -77,6 +77,7 @@ void use_device(int device) {
 
 void* allocate(size_t bytes, const char* name) {
   ++allocations;
+  bytes_asked += bytes;
   void* p = std::aligned_alloc(256, padded(bytes));
   if (!p) throw DeviceError(std::string("no memory for ") + name);
   memset(p, 0xff, padded(bytes));
@@ -130,5 +131,8 @@ void synchronize() {}  // launches have run when they return
 uint64_t allocation_count() {
   return allocations;
 }
+uint64_t allocated_bytes() {
+  return bytes_asked;
+}
 
-}  // namespace dv::inline emulated
+}  // namespace dv::inline DV_MEMORY

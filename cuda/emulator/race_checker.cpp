@@ -5,14 +5,29 @@
 namespace dv::emu {
 
 void RaceChecker::block_begins(const Block& b) {
-  shared_[&b].assign((b.shared_bytes + 1) / 2, {});
+  cells_of_block(&b).assign((b.shared_bytes + 1) / 2, {});
 }
 
-std::vector<RaceChecker::Granule>& RaceChecker::cells_of(const BufferRange& range) {
-  auto& cells = buffers_[range.begin];
+RaceChecker::Granules& RaceChecker::cells_of_block(const Block* block) {
+  if (block != block_) {
+    block_ = block;
+    block_cells_ = &shared_[block];
+  }
+  return *block_cells_;
+}
+
+/// The buffer that holds or closely precedes an address, if any.
+const RaceChecker::Recent* RaceChecker::buffer_at(uintptr_t address) {
+  for (const Recent& r : recent_)
+    if (address - r.begin < r.end - r.begin) return &r;
+  BufferRange range;
+  if (!find_buffer(address, range)) return nullptr;
+  Granules& cells = buffers_[range.begin];
   const size_t needed = (range.end - range.begin + 1) / 2;
   if (cells.size() < needed) cells.resize(needed);
-  return cells;
+  Recent& r = recent_[next_recent_++ % recent_.size()];
+  r = {range.begin, range.end, &cells, range.device};
+  return &r;
 }
 
 bool RaceChecker::ordered(const Event& e, const Fiber& f) const {
@@ -41,8 +56,10 @@ void RaceChecker::remember_read(Event& e, const Fiber& f, bool atomic) const {
 void RaceChecker::report(const char* what, uintptr_t address, bool shared, const Fiber& f,
                          const Event* other, const Site& site) {
   if (reports_.size() >= 20) return;
-  const std::string name = shared ? "shared" : range_.name;
-  const uintptr_t begin = shared ? reinterpret_cast<uintptr_t>(f.block->shared) : range_.begin;
+  BufferRange range;
+  if (!shared) find_buffer(address, range);
+  const std::string name = shared ? "shared" : range.name;
+  const uintptr_t begin = shared ? reinterpret_cast<uintptr_t>(f.block->shared) : range.begin;
   std::string text = std::string(what) + " at " + name + "+" + std::to_string(address - begin) +
                      " by block(" + std::to_string(f.block->index.x) + "," +
                      std::to_string(f.block->index.y) + ") thread " + std::to_string(f.linear);
@@ -79,15 +96,16 @@ void RaceChecker::access(uintptr_t address, int bytes, Access kind, const Site& 
   const bool write = atomic || kind == Access::write || kind == Access::async_copy_done;
   const auto low = reinterpret_cast<uintptr_t>(f.block->shared);
   const bool shared = address >= low && address < low + f.block->shared_bytes;
-  if (!shared && !find_buffer(address, range_)) return;  // arguments: private to the thread
-  if (!shared && address + uintptr_t(bytes) > range_.end) {
+  const Recent* buffer = shared ? nullptr : buffer_at(address);
+  if (!shared && !buffer) return;  // arguments: private to the thread
+  if (!shared && address + uintptr_t(bytes) > buffer->end) {
     return report("access past the end", address, false, f, nullptr, site);
   }
-  if (!shared && range_.device != current_device()) {
+  if (!shared && buffer->device != current_device()) {
     return report("access to another device's memory", address, false, f, nullptr, site);
   }
-  auto& cells = shared ? shared_[f.block] : cells_of(range_);
-  const size_t first = (address - (shared ? low : range_.begin)) / 2;
+  auto& cells = shared ? cells_of_block(f.block) : *buffer->cells;
+  const size_t first = (address - (shared ? low : buffer->begin)) / 2;
   for (int i = 0; i < (bytes + 1) / 2; ++i) {
     if (!check(cells[first + size_t(i)], f, write, atomic, shared, address + uintptr_t(2 * i),
                site))

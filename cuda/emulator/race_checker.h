@@ -6,6 +6,7 @@
 // reports reads of shared memory nobody wrote, accesses past the end of a buffer, and accesses to
 // the memory of another device.
 #pragma once
+#include <array>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -16,7 +17,11 @@ namespace dv::emu {
 
 class RaceChecker {
  public:
-  void launch_begins(uint32_t first_serial) { launch_ = first_serial; }
+  void launch_begins(uint32_t first_serial) {
+    launch_ = first_serial;
+    recent_ = {};  // buffers come and go between launches
+    block_ = nullptr;
+  }
   void block_begins(const Block&);
   void access(uintptr_t address, int bytes, Access, const Site&);
   const std::vector<std::string>& reports() const { return reports_; }
@@ -31,16 +36,27 @@ class RaceChecker {
   struct Granule {
     Event write, read;
   };
-  std::vector<Granule>& cells_of(const BufferRange&);
+  using Granules = std::vector<Granule>;
+  struct Recent {
+    uintptr_t begin = 0, end = 0;
+    Granules* cells = nullptr;
+    int device = 0;
+  };
+  Granules& cells_of_block(const Block*);
+  const Recent* buffer_at(uintptr_t address);
   bool ordered(const Event& earlier, const Fiber&) const;
   bool check(Granule&, const Fiber&, bool write, bool atomic, bool shared, uintptr_t, const Site&);
   void remember_read(Event&, const Fiber&, bool atomic) const;
   void report(const char* what, uintptr_t, bool shared, const Fiber&, const Event*, const Site&);
 
   uint32_t launch_ = 0;
-  std::unordered_map<const Block*, std::vector<Granule>> shared_;
-  std::unordered_map<uintptr_t, std::vector<Granule>> buffers_;  // by begin address
-  BufferRange range_;  // of the last access outside shared memory
+  std::unordered_map<const Block*, Granules> shared_;
+  std::unordered_map<uintptr_t, Granules> buffers_;  // by begin address
+  // Where the last accesses went: a kernel takes turns among a few buffers and one block.
+  std::array<Recent, 8> recent_;
+  size_t next_recent_ = 0;
+  const Block* block_ = nullptr;
+  Granules* block_cells_ = nullptr;
   std::vector<std::string> reports_;
 };
 

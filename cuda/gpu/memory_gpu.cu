@@ -5,10 +5,10 @@
 
 #include "cuda/device/memory.h"
 
-namespace dv::inline DV_MACHINE {
+namespace dv::inline DV_MEMORY {
 namespace {
 
-thread_local std::uint64_t allocations = 0;
+thread_local std::uint64_t allocations = 0, bytes_asked = 0;
 
 void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) throw DeviceError(std::string(what) + ": " + cudaGetErrorString(error));
@@ -33,6 +33,7 @@ void use_device(int device) {
 
 void* allocate(std::size_t bytes, const char* name) {
   ++allocations;
+  bytes_asked += bytes;
   void* p = nullptr;
   check(cudaMalloc(&p, bytes ? bytes : 1), name);
   check(cudaMemset(p, 0xff, bytes), name);
@@ -73,5 +74,8 @@ void synchronize() {
 std::uint64_t allocation_count() {
   return allocations;
 }
+std::uint64_t allocated_bytes() {
+  return bytes_asked;
+}
 
-}  // namespace dv::inline DV_MACHINE
+}  // namespace dv::inline DV_MEMORY

@@ -37,9 +37,10 @@ DV_FN Work my_work(const Attention& a) {
   const int offset = blockIdx.y % blocks * kHeads;
   w.first_head = w.key_head * group + offset;
   w.heads = min(kHeads, group - offset);
-  w.first = max(0, w.place.position - a.behind);
-  if (FAULT(attention_window_one_too_wide)) w.first = max(0, w.first - 1);
-  if (FAULT(attention_window_from_piece_boundary)) w.first = w.first / kKeyPiece * kKeyPiece;
+  w.first = max(a.first_position, w.place.position - a.behind);
+  if (FAULT(attention_window_one_too_wide)) w.first = max(a.first_position, w.first - 1);
+  if (FAULT(attention_window_from_piece_boundary))
+    w.first = max(a.first_position, w.first / kKeyPiece * kKeyPiece);
   w.last = w.place.last - w.place.position < a.ahead ? w.place.last : w.place.position + a.ahead;
   w.first_piece = w.first / kKeyPiece;
   w.last_piece = w.last / kKeyPiece;

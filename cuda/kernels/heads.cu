@@ -18,8 +18,10 @@ finish_heads_kernel(FinishHeads a) {
   if (!live) return;
   const float scale = dv::rsqrt_exact(square / float(a.head_dim) + a.eps);
   const int token = row / a.heads;
-  const int position = FAULT(rope_position_of_the_call) ? token : a.places[token].position;
-  const float* table = a.table ? a.table + std::size_t(position) * a.head_dim : nullptr;
+  const int position = a.places[token].position;
+  int entry = position - a.first_position;
+  if (FAULT(rope_position_of_the_call)) entry = min(entry, token);
+  const float* table = a.table ? a.table + std::size_t(entry) * a.head_dim : nullptr;
   for (int i = share.first; i < half; i += share.step) {
     const int left = FAULT(rope_interleaved_pairs) ? 2 * i : i;
     const int right = FAULT(rope_interleaved_pairs) ? 2 * i + 1 : i + half;

@@ -79,7 +79,8 @@ std::size_t projection_workspace(int tokens, int k, int outputs);
 // ---- heads.cu ----
 
 /// y[t, h] = RoPE(rms(x[t, h], weight)) for heads of width D; without weight or without rotation
-/// where those are null. `table` is [positions, D] of cosines, then sines, D/2 each.
+/// where those are null. `table` is [positions, D] of cosines, then sines, D/2 each, for positions
+/// from `first_position` on.
 struct FinishHeads {
   const float* x;  ///< [T, heads·D]
   const float* weight;
@@ -88,6 +89,7 @@ struct FinishHeads {
   const TokenPlace* places;
   int tokens, heads, head_dim;
   float eps;
+  int first_position = 0;
 };
 void finish_heads(const FinishHeads&);
 
@@ -127,6 +129,7 @@ struct Attention {
   AttentionForm form = AttentionForm::by_shape;
   float* workspace = nullptr;  ///< of the split form; too little of it: the loop form is taken
   std::size_t workspace_floats = 0;
+  int first_position = 0;  ///< of a row: before it there is nothing to see
 };
 inline constexpr int kEverything = 1 << 30;
 void attend(const Attention&);

@@ -1,7 +1,7 @@
-// Wrong kernels on purpose: the proof that tests and checkers can fail. Only a build with
-// PLANTED_FAULTS holds them; FAULT(x) is the constant false everywhere else, so that the kernels
-// that ship have no trace of it. To plant another: a name here, its place in a kernel, a row in
-// planted_fault_test.cpp with what must catch it.
+// Wrong kernels on purpose: the proof that properties and checkers can fail. Only kernels compiled
+// with PLANTED_FAULTS hold them (the machine `planted`); FAULT(x) is the constant false everywhere
+// else, so that the kernels that ship have no trace of it. To plant another: a name here, its place
+// in a kernel, a row in properties/faults/kernel_faults.cpp with what must catch it.
 #pragma once
 
 namespace kvconform::cuda {
@@ -42,9 +42,12 @@ enum class PlantedFault {
   last
 };
 
+/// Puts a fault in force for the launches of this OS thread; `none` takes it back.
+void plant(PlantedFault fault);
+bool is_planted(PlantedFault fault);
+
 #if PLANTED_FAULTS
-PlantedFault& planted_fault();  // in force for this process
-#define FAULT(name) (::kvconform::cuda::planted_fault() == ::kvconform::cuda::PlantedFault::name)
+#define FAULT(name) ::kvconform::cuda::is_planted(::kvconform::cuda::PlantedFault::name)
 #else
 #define FAULT(name) false
 #endif

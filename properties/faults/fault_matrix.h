@@ -19,9 +19,11 @@
 
 namespace kvconform {
 
-/// One property that caught a fault, with the first case that did.
+/// One property that caught a fault, with the first case that did. Races are caught by the race
+/// checker (kernel_trial.h) while a property's cases run; `property` then names the checker.
 struct Catch {
   std::string property;
+  std::string asked;       ///< the property whose cases they were
   std::int64_t cases = 0;  ///< of this property, the catching one included
   VerdictKind kind = VerdictKind::differs;
   std::optional<Difference> place;                    ///< where the computations part first
@@ -59,7 +61,8 @@ std::vector<FaultResult> run_fault_matrix(const MatrixOptions& options);
 /// What all of them come to.
 struct MatrixTotals {
   int faults = 0, caught = 0;
-  int caught_as_expected = 0;  ///< by the property named for it
+  int caught_as_expected = 0;  ///< by the property or checker named for it
+  int races = 0;               ///< caught by the race checker
   std::int64_t median_cases = 0, most_cases = 0;
   int with_place = 0, pinned = 0;
   int median_layers = 0, median_prompt_past_window = 0;  ///< of the cases

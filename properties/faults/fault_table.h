@@ -1,8 +1,11 @@
 // What a row of the tables of faults is made of. The tables lie in *_faults.cpp, by class.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "cuda/kernels/planted_faults.h"
 #include "properties/faults/fault_kind.h"
 #include "properties/faults/faults.h"
 #include "properties/faults/wrapped_subject.h"
@@ -10,11 +13,12 @@
 namespace kvconform {
 
 /// A fault of the model or its cache has a kind, one of the whole subject a wrap; one of the model
-/// in an engine of few capabilities has both.
+/// in an engine of few capabilities has both. One of the CUDA engine has a kernel.
 struct Planted {
   FaultKind kind = FaultKind::none;
   Fault fault;
   Wrap wrap = nullptr;
+  cuda::PlantedFault kernel = cuda::PlantedFault::none;
 };
 
 std::vector<Planted> sharing_faults();     ///< C01 to C04
@@ -23,6 +27,10 @@ std::vector<Planted> cache_faults();       ///< C09, C10, C11, C20, C22
 std::vector<Planted> arithmetic_faults();  ///< C12, C14, C21
 std::vector<Planted> number_faults();      ///< C15, C16, C18, C19
 std::vector<Planted> refusal_faults();     ///< silence where an error is due, and load
+std::vector<Planted> kernel_faults();      ///< of the CUDA engine; none in a build with sanitizers
+
+/// The CUDA engine on emulated threads with the entry's kernel.
+std::unique_ptr<Subject> faulty_engine(const std::string& name, const Planted& entry);
 
 namespace site {
 

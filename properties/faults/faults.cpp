@@ -15,7 +15,7 @@ const std::vector<Planted>& planted() {
   static const std::vector<Planted> all = [] {
     std::vector<Planted> table;
     for (auto part : {sharing_faults, window_faults, cache_faults, arithmetic_faults, number_faults,
-                      refusal_faults})
+                      refusal_faults, kernel_faults})
       for (Planted& entry : part()) table.push_back(std::move(entry));
     return table;
   }();
@@ -37,6 +37,7 @@ std::unique_ptr<Subject> make_faulty_subject(const std::string& name) {
   const std::string subject = "fault:" + name;
   for (const Planted& entry : planted()) {
     if (entry.fault.name != name) continue;
+    if (entry.kernel != cuda::PlantedFault::none) return faulty_engine(subject, entry);
     std::unique_ptr<Subject> inner =
         entry.kind != FaultKind::none
             ? faulty_reference(subject, entry.kind)

@@ -1,6 +1,6 @@
-// Planted faults: the reference with one thing wrong, each taken from real bug reports. They prove
-// that the properties can fail: `fault:NAME` is a subject like any other, and a fault that no
-// property catches is a hole in the harness.
+// Planted faults: the reference, or a kernel of the CUDA engine, with one thing wrong, each taken
+// from real bug reports. They prove that the properties can fail: `fault:NAME` is a subject like
+// any other, and a fault that no property catches is a hole in the harness.
 #pragma once
 
 #include <memory>
@@ -24,14 +24,15 @@ struct Fault {
   std::string bugs;         ///< reports it is modelled on, e.g. "mlx-lm #1674"
   std::string description;  ///< one line: what is wrong
   std::string fault_class;  ///< e.g. "C01 sharing tied to the cache object"
-  std::string caught_by;    ///< the property that must catch it
+  std::string caught_by;    ///< the property that must catch it, or kRaceChecker (kernel_trial.h)
   FaultSite site;
   bool deep = false;  ///< needs positions or sizes that only the size deep has
 };
 
 const std::vector<Fault>& all_faults();
 
-/// The reference in float32 with the fault `name`. Error KV2103 where there is none.
+/// The reference or the CUDA engine, in float32, with the fault `name`. Error KV2103 where there is
+/// none.
 std::unique_ptr<Subject> make_faulty_subject(const std::string& name);
 
 /// Is a difference found where the fault acts? Nothing to say for faults without a place.

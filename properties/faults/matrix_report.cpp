@@ -10,6 +10,7 @@
 #include "properties/faults/property_shares.h"
 #include "properties/reports/report.h"
 #include "properties/runner.h"
+#include "properties/subjects/kernel_trial.h"
 #include "reference/error.h"
 
 namespace kvconform {
@@ -66,11 +67,12 @@ json shares_json(const std::vector<PropertyShare>& shares) {
 }
 
 json catch_json(const Catch& caught) {
-  json value = {
-      {"property", caught.property}, {"cases", caught.cases},   {"verdict", to_string(caught.kind)},
-      {"first_difference", nullptr}, {"pinned", caught.pinned}, {"layers", caught.layers},
-      {"prompt", caught.prompt},     {"window", caught.window}, {"calls", caught.calls},
-      {"message", caught.message}};
+  json value = {{"property", caught.property}, {"asked", caught.asked},
+                {"cases", caught.cases},       {"verdict", to_string(caught.kind)},
+                {"first_difference", nullptr}, {"pinned", caught.pinned},
+                {"layers", caught.layers},     {"prompt", caught.prompt},
+                {"window", caught.window},     {"calls", caught.calls},
+                {"message", caught.message}};
   if (caught.place) value["first_difference"] = to_json(*caught.place);
   return value;
 }
@@ -117,6 +119,9 @@ std::string totals_text(const std::vector<FaultResult>& results, const MatrixOpt
   text += totals.deep.empty()
               ? std::string("size deep: no fault needs it\n")
               : fmt::format("size deep alone must catch: {}\n", joined(totals.deep));
+  if (totals.races > 0)
+    text += fmt::format("missing barriers and reads past an end, caught by the race checker: {}\n",
+                        totals.races);
   if (options.whole) {
     const std::vector<std::string> plain = without_fault_of_their_own(shares_of(results));
     text += plain.empty()
@@ -124,7 +129,8 @@ std::string totals_text(const std::vector<FaultResult>& results, const MatrixOpt
                 : fmt::format("no fault alone or before all others: {}\n", joined(plain));
   }
   return text + fmt::format(
-                    "{} of {} faults caught, {} by the property named for them; median {} cases, "
+                    "{} of {} faults caught, {} by the property or checker named for them; median "
+                    "{} cases, "
                     "at most {}\n",
                     totals.caught, totals.faults, totals.caught_as_expected, totals.median_cases,
                     totals.most_cases);
@@ -135,6 +141,7 @@ std::string catch_text(const FaultResult& result) {
   const Catch& first = result.catches[0];
   std::string text =
       fmt::format("{} after {} case{}", first.property, result.cases, result.cases == 1 ? "" : "s");
+  if (first.property == kRaceChecker) text += " of " + first.asked;
   if (first.property != result.fault.caught_by)
     text += fmt::format(" (expected of {})", result.fault.caught_by);
   text += fmt::format("; {} layers, {} tokens", first.layers, first.prompt);

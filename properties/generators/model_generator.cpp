@@ -246,10 +246,13 @@ WeightsRecipe draw_weights(Draw& draw, const ModelWishes& wishes) {
 }
 
 /// What engines cut into pieces must be crossed now and then: sums of 256 (here one of the inner
-/// size), keys of 64 positions (with windows at their edges).
+/// size), keys of 64 positions (with windows at their edges), and rows above 1,024, which a whole
+/// block shares (of those only the cut-off of Gemma 3n's sparse layers is one).
 void stretch(Draw& draw, const WeightsRecipe& weights, json& config) {
-  const int inner = draw.between(257, 300);
+  const bool whole_block = weights.seed % 2 == 0 && config["model_type"] == "gemma3n_text";
+  const int inner = draw.between(257, 300) + (whole_block ? 1024 - 256 : 0);
   if (draw.chance(5)) {
+    if (whole_block) config["activation_sparsity_pattern"].front() = 0.5;
     json& size = config["intermediate_size"];
     size = size.is_array() ? json(std::vector<int>(size.size(), inner)) : json(inner);
   }

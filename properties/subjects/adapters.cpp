@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "properties/subject.h"
 #include "properties/subjects/child_process.h"
 #include "reference/error.h"
 
@@ -52,9 +54,15 @@ const std::vector<Known>& known_adapters() {
        "OMP_NUM_THREADS=1",
        "Hugging Face transformers 5.24.0 on the CPU",
        40,
-       {{"eager", "sdpa"}, {"dynamic", "recording", "static"}, {"float32", "bfloat16"}}}};
+       {{"eager", "sdpa"},
+        {"dynamic", "recording", "static"},
+        {"all", "last"},
+        {"float32", "bfloat16"}}}};
   return all;
 }
+
+/// Exit status of make_environment after Ctrl-C. While it runs, std::system keeps Ctrl-C from us.
+constexpr int kInterrupted = 130;
 
 fs::path source_folder() {
   return KVCONFORM_ADAPTERS_SOURCE_DIR;
@@ -131,10 +139,12 @@ std::optional<Adapter> find_adapter(const std::string& subject) {
 
 void make_environment(const Adapter& adapter) {
   if (adapter.is_ready) return;
-  const std::string command =
-      fmt::format("{} {} {}", quoted_for_shell((source_folder() / "make_environment").string()),
-                  quoted_for_shell(adapter.name), quoted_for_shell(adapter.environment.string()));
-  if (std::system(command.c_str()) == 0) return;
+  const std::string command = fmt::format(
+      "exec {} {} {}", quoted_for_shell((source_folder() / "make_environment").string()),
+      quoted_for_shell(adapter.name), quoted_for_shell(adapter.environment.string()));
+  const int status = std::system(command.c_str());
+  if (status == 0) return;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kInterrupted) throw SubjectInterrupted();
   throw Error("KV2130",
               fmt::format("the Python environment of the adapter {} cannot be made in {}",
                           adapter.name, adapter.environment.string()),

@@ -1,6 +1,12 @@
 // Calls handed on; errors of the input become refusals, errors of the device a broken subject.
 #include "properties/subjects/cuda_subject.h"
 
+#include <type_traits>
+#ifdef KVCONFORM_PLANTED_SIDE
+#include <optional>
+
+#include "cuda/emulator/checked_run.h"
+#endif
 #include "reference/error.h"
 
 namespace kvconform::cuda::inline DV_MACHINE {
@@ -12,10 +18,67 @@ constexpr int kChunk = 16, kReserve = 16, kGranularity = 8;
   throw SubjectRefusal(SubjectRefusal::Kind::invalid, message);
 }
 
+#ifdef KVCONFORM_PLANTED_SIDE
+
+/// For the launches of one request: the fault in force, and what the checker sees.
+class Trial {
+ public:
+  explicit Trial(KernelTrial trial) {
+    plant(trial.fault);
+    if (trial.watched) run_.emplace();
+  }
+  ~Trial() { plant(PlantedFault::none); }
+
+  void judge() const {
+    if (run_ && !run_->reports().empty()) fail(run_->reports().front());
+  }
+  /// Of the emulator itself, such as threads of a block at different barriers.
+  void judge(const dv::emu::Error& error) const {
+    if (run_) fail(error.what());
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& report) {
+    throw SubjectBroken(std::string(kRaceChecker) + ": " + report);
+  }
+
+  std::optional<dv::emu::CheckedRun> run_;
+};
+
+/// The body's result, unless the checker has something to say.
 template <class Body>
-auto refusing(Body body) {
+auto tried(KernelTrial how, Body body) {
+  const Trial trial(how);
   try {
-    return body();
+    if constexpr (std::is_void_v<decltype(body())>) {
+      body();
+      trial.judge();
+    } else {
+      auto result = body();
+      trial.judge();
+      return result;
+    }
+  } catch (const dv::emu::Error& e) {
+    trial.judge(e);
+    throw;
+  }
+}
+
+#else
+
+template <class Body>
+auto tried(KernelTrial, Body body) {
+  return body();
+}
+
+#endif
+
+template <class Body>
+auto refusing(KernelTrial trial, Body body) {
+  try {
+    return tried(trial, body);
+  } catch (const SubjectBroken&) {
+    throw;
   } catch (const HarnessError& e) {
     if (e.id() == "KV1590") throw SubjectBroken(e.what());
     throw;
@@ -41,7 +104,7 @@ Output output_of(const std::vector<float>& logits, int vocab_size, Trace trace) 
 
 }  // namespace
 
-CudaSubject::CudaSubject(std::string name) {
+CudaSubject::CudaSubject(std::string name, KernelTrial trial) : trial_(trial) {
   info_.name = std::move(name);
 #ifdef KVCONFORM_GPU_SIDE
   info_.version = "1, on a GPU";
@@ -50,8 +113,9 @@ CudaSubject::CudaSubject(std::string name) {
 #endif
   info_.families = {"gemma3n_text", "gemma4_text"};
   info_.dtype = "float32";
-  info_.capabilities = {"score", "cache", "chunked", "batch",        "ragged", "rewind",
-                        "fork",  "save",  "reorder", "cache_report", "trace",  "sharing_map"};
+  info_.capabilities = {"score",  "cache",       "chunked", "batch",   "ragged",
+                        "rewind", "fork",        "save",    "reorder", "cache_report",
+                        "trace",  "sharing_map", "start"};
   info_.margin = kReserve;
   info_.granularity = kGranularity;
   info_.bit_stable = true;
@@ -72,8 +136,13 @@ SessionOptions CudaSubject::options(int batch, int capacity) const {
   return o;
 }
 
+template <class Body>
+auto CudaSubject::asked(Body body) {
+  return refusing(trial_, body);
+}
+
 Subject::ModelId CudaSubject::load(const ModelSource& source) {
-  return refusing([&] {
+  return asked([&] {
     engines_[++next_id_] = std::make_shared<const Engine>(source.checkpoint());
     return next_id_;
   });
@@ -86,7 +155,7 @@ void CudaSubject::unload(ModelId model) {
 }
 
 Output CudaSubject::score(ModelId model, const TokenRows& tokens, bool trace) {
-  return refusing([&] {
+  return asked([&] {
     const auto engine = engine_at(model);
     Trace arrays;
     const auto logits = engine->score(tokens, trace ? &arrays : nullptr);
@@ -95,16 +164,15 @@ Output CudaSubject::score(ModelId model, const TokenRows& tokens, bool trace) {
 }
 
 Subject::SessionId CudaSubject::open(ModelId model, int batch, int capacity, int start) {
-  if (start != 0)
-    throw SubjectRefusal(SubjectRefusal::Kind::unsupported,
-                         "rows that begin at a late position (capability `start`)");
-  return refusing([&] {
-    return add(model, std::make_unique<Session>(engine_at(model), options(batch, capacity)));
+  return asked([&] {
+    SessionOptions o = options(batch, capacity);
+    o.start = start;
+    return add(model, std::make_unique<Session>(engine_at(model), o));
   });
 }
 
 Output CudaSubject::extend(SessionId session, const TokenRows& tokens, bool trace) {
-  return refusing([&] {
+  return asked([&] {
     Session& s = *session_at(session).session;
     Trace arrays;
     const auto logits = s.extend(tokens, Wanted::all, trace ? &arrays : nullptr);
@@ -113,27 +181,26 @@ Output CudaSubject::extend(SessionId session, const TokenRows& tokens, bool trac
 }
 
 void CudaSubject::rewind(SessionId session, const std::vector<int>& lengths) {
-  refusing([&] { session_at(session).session->rewind(lengths); });
+  asked([&] { session_at(session).session->rewind(lengths); });
 }
 
 Subject::SessionId CudaSubject::fork(SessionId session) {
-  return refusing([&] {
+  return asked([&] {
     const OpenSession& s = session_at(session);
     return add(s.model, s.session->fork());
   });
 }
 
 void CudaSubject::reorder(SessionId session, const std::vector<int>& rows) {
-  refusing([&] { session_at(session).session->reorder(rows); });
+  asked([&] { session_at(session).session->reorder(rows); });
 }
 
 void CudaSubject::save(SessionId session, const std::filesystem::path& file) {
-  refusing([&] { session_at(session).session->save(file); });
+  asked([&] { session_at(session).session->save(file); });
 }
 
 Subject::SessionId CudaSubject::restore(ModelId model, const std::filesystem::path& file) {
-  return refusing(
-      [&] { return add(model, Session::restore(engine_at(model), options(1, 0), file)); });
+  return asked([&] { return add(model, Session::restore(engine_at(model), options(1, 0), file)); });
 }
 
 CacheReport CudaSubject::cache(SessionId session) {
@@ -172,6 +239,12 @@ Subject::SessionId CudaSubject::add(ModelId model, std::unique_ptr<Session> sess
 std::unique_ptr<Subject> make_cuda_subject(const std::string& name) {
   return std::make_unique<CudaSubject>(name);
 }
+
+#ifdef KVCONFORM_PLANTED_SIDE
+std::unique_ptr<Subject> make_cuda_subject(const std::string& name, KernelTrial trial) {
+  return std::make_unique<CudaSubject>(name, trial);
+}
+#endif
 
 int cuda_devices() {
   return dv::device_count();
