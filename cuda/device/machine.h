@@ -7,7 +7,7 @@
 //              time, and with every memory access open to the race checker
 //
 // A second namespace in one program, rather than a second program that is talked to: no process, no
-// protocol and no files between a case and its verdict, and 28 faults are tried in seconds.
+// protocol and no files between a case and its verdict.
 // Memory is the same for both emulated machines: DV_MEMORY.
 #pragma once
 
