@@ -9,6 +9,7 @@ namespace kvconform::bench {
 namespace {
 
 constexpr std::size_t kFewestRepetitions = 6;  // below, no p-value can be small enough
+constexpr double kNarrow = 0.01;               // an interval that no gate calls too wide
 
 void compare_entry(const Entry& before, const Entry& after, CountComparison& all) {
   for (const Counter& counter : exact_counters()) {
@@ -75,11 +76,22 @@ bool TimeChange::slower_by_more_than(double percent) const {
   return significant() && ratio.low > 1 + percent / 100;
 }
 
+bool TimeChange::decides(double gate) const {
+  if (gate < 0) return uncertainty() <= kNarrow;
+  return ratio.low > 1 + gate / 100 || ratio.high <= 1 + gate / 100;
+}
+
+bool TimeChange::too_noisy_for(double gate) const {
+  if (slower_by_more_than(gate)) return false;
+  if (rounds == 0) return true;
+  return ratio.high > 1 + gate / 100 && uncertainty() > std::max(gate / 100, kNarrow);
+}
+
 TimeChange paired_change(const std::string& name, const std::vector<double>& before,
-                         const std::vector<double>& after) {
+                         const std::vector<double>& after, int looks) {
   TimeChange change{name, median(before), median(after), {}, 1, 1, 0, before.size()};
-  change.ratio = paired_ratio(before, after, kConfidence);
-  change.p = paired_mann_whitney(before, after).p;
+  change.ratio = paired_ratio(before, after, 1 - (1 - kConfidence) / looks);
+  change.p = std::min(1.0, looks * paired_mann_whitney(before, after).p);
   std::vector<double> ratios;
   for (std::size_t i = 0; i < before.size(); ++i) ratios.push_back(after[i] / before[i]);
   change.noise = spread(ratios);

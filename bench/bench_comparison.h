@@ -40,11 +40,20 @@ struct TimeChange {
   std::size_t rounds = 0;        ///< 0: one run each, nothing can be said about noise
   bool significant() const;
   bool slower_by_more_than(double percent) const;
+  /// Half the interval's width, relative.
+  double uncertainty() const { return (ratio.high - ratio.low) / 2 / ratio.middle; }
+  /// Nothing more can be expected of further rounds: the whole interval lies on one side of the
+  /// gate, or, without one (below 0), is no wider than ±1 %.
+  bool decides(double gate) const;
+  /// Neither too slow nor shown to be fast enough, and the interval is wider than the gate (or ±1 %
+  /// where that is more): noise would hide what the gate looks for.
+  bool too_noisy_for(double gate) const;
 };
 
-/// Times of one benchmark, measured in pairs.
+/// Times of one benchmark, measured in pairs, looked at for at most the `looks`-th time. Interval
+/// and p hold for all looks together.
 TimeChange paired_change(const std::string& benchmark, const std::vector<double>& before,
-                         const std::vector<double>& after);
+                         const std::vector<double>& after, int looks = 1);
 /// Times that were measured at different times: repetitions in two files.
 std::vector<TimeChange> compare_times(const Results& before, const Results& after);
 /// Fills in adjusted_p.

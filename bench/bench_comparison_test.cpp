@@ -117,6 +117,57 @@ TEST(Times, of_single_runs_are_shown_and_not_judged) {
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0].ratio.middle, 9);
   EXPECT_FALSE(changes[0].significant());
+  EXPECT_TRUE(changes[0].too_noisy_for(2)) << "nothing is known of noise";
+}
+
+TEST(Times, whose_noise_hides_what_the_gate_looks_for_are_inconclusive) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    for (double ratio : {1.0, 1.05}) {
+      const TimeChange noisy = simulated(ratio, 0.4, seed);
+      EXPECT_TRUE(noisy.too_noisy_for(2) || noisy.ratio.high < 1.02) << seed;
+      EXPECT_NE(noisy.too_noisy_for(2), noisy.decides(2)) << seed;
+    }
+    EXPECT_FALSE(simulated(1, 0.01, seed).too_noisy_for(2)) << seed;
+    EXPECT_FALSE(simulated(1.05, 0.01, seed).too_noisy_for(2)) << seed << ": that is too slow";
+    EXPECT_FALSE(simulated(0.5, 0.4, seed).too_noisy_for(2)) << seed << ": clearly faster";
+  }
+}
+
+TEST(Times, decide_where_the_interval_lies_on_one_side_of_the_gate) {
+  TimeChange change;
+  const auto decides = [&](double low, double high, double gate) {
+    change.ratio = {low, (low + high) / 2, high};
+    return change.decides(gate);
+  };
+  EXPECT_TRUE(decides(0.99, 1.019, 2));
+  EXPECT_TRUE(decides(1.021, 1.2, 2));
+  EXPECT_FALSE(decides(1.019, 1.021, 2));
+  EXPECT_TRUE(decides(0.992, 1.008, -1));
+  EXPECT_FALSE(decides(0.98, 1.02, -1));
+}
+
+TEST(Times, that_are_looked_at_several_times_pay_for_it) {
+  std::vector<double> before, after;
+  for (int i = 0; i < 20; ++i) {
+    before.push_back(100 + i * i % 7);
+    after.push_back(101 + i * i % 11);
+  }
+  const TimeChange once = paired_change("a", before, after);
+  const TimeChange thrice = paired_change("a", before, after, 3);
+  EXPECT_DOUBLE_EQ(thrice.p, std::min(1.0, 3 * once.p));
+  EXPECT_GT(thrice.uncertainty(), once.uncertainty());
+}
+
+TEST(Gates, that_noise_hides_are_neither_missed_nor_passed) {
+  Comparison comparison;
+  comparison.times = {simulated(1, 0.4, 1)};
+  CompareFacts facts;
+  EXPECT_FALSE(too_noisy(comparison, facts)) << "without a gate there is nothing to hold";
+  facts.gate = 2;
+  EXPECT_TRUE(too_noisy(comparison, facts));
+  EXPECT_FALSE(missed_a_gate(comparison, facts));
+  EXPECT_FALSE(compare_document(comparison, facts).good);
+  EXPECT_NE(verdict_of(comparison.times[0], facts).find("too wide"), std::string::npos);
 }
 
 TEST(Times, of_repetitions_in_files_are_tested) {

@@ -39,6 +39,15 @@ std::shared_ptr<const Checkpoint> bench_checkpoint(Family family, int thirds_sha
   return Checkpoint::from_tensors(config, random_weights(config, {.seed = 1}));
 }
 
+std::shared_ptr<const Checkpoint> real_size_checkpoint(const std::string& published, int shared) {
+  nlohmann::json config = published_config(published);
+  config.update({{"num_kv_shared_layers", shared},
+                 {"vocab_size", 4096},
+                 {"vocab_size_per_layer_input", 4096}});
+  return Checkpoint::from_tensors(config,
+                                  random_weights(config, {.seed = 1, .dtype = Dtype::bf16}));
+}
+
 std::vector<int> bench_prompt(const ModelConfig& config, int length) {
   RandomStream random(stream_key(1, "bench"));
   std::vector<int> tokens(length);

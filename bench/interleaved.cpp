@@ -2,12 +2,15 @@
 #include "bench/interleaved.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "properties/subjects/child_process.h"
 #include "reference/error.h"
@@ -68,41 +71,73 @@ class Player {
   ChildProcess child_;
 };
 
-/// Runs in a turn, so that it takes about as long as asked for; and at least 20 where that is no
-/// more than ten times as long: what happens to one run of twenty shall be in every turn.
+/// While it lives, children start on one processor: the turn-th of those that we may use. Builds on
+/// different processors are not measured by the same yardstick: on a shared machine one processor's
+/// caches and its neighbours cost tens of percent more than another's, for seconds.
+class OnOneProcessor {
+ public:
+  explicit OnOneProcessor(int turn) {
+    known_ = sched_getaffinity(0, sizeof all_, &all_) == 0 && CPU_COUNT(&all_) > 0;
+    if (!known_) return;
+    int skip = turn % CPU_COUNT(&all_), processor = 0;
+    while (!CPU_ISSET(processor, &all_) || skip-- > 0) ++processor;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    sched_setaffinity(0, sizeof one, &one);
+  }
+  ~OnOneProcessor() {
+    if (known_) sched_setaffinity(0, sizeof all_, &all_);
+  }
+  OnOneProcessor(const OnOneProcessor&) = delete;
+  OnOneProcessor& operator=(const OnOneProcessor&) = delete;
+
+ private:
+  cpu_set_t all_;
+  bool known_;
+};
+
+/// Runs in a turn, so that it takes about as long as asked for.
 long runs_in_a_turn(Player& player, double seconds) {
   long runs = 1;
   for (;;) {
     const double took = player.turn(runs) * 1e-9;
-    if (took > seconds / 4) {
-      const double fitting = double(runs) * seconds / took;
-      return std::max({1L, std::lround(fitting), std::min(20L, std::lround(10 * fitting))});
-    }
+    if (took > seconds / 4) return std::max(1L, std::lround(double(runs) * seconds / took));
     runs *= 4;
   }
+}
+
+/// CPU nanoseconds a run of both, from turns A B B A.
+std::pair<double, double> play(Player& first, Player& second, const Interleaving& options) {
+  first.wait_until_ready();
+  second.wait_until_ready();
+  const long runs = runs_in_a_turn(first, options.seconds_a_turn);
+  second.turn(runs);  // warm, as the first is
+  double of_first = 0, of_second = 0;
+  for (int turn = 0; turn < options.turns; turn += 2) {
+    of_first += first.turn(runs);
+    of_second += second.turn(runs);
+    of_second += second.turn(runs);
+    of_first += first.turn(runs);
+  }
+  const double all_runs = double(runs) * options.turns;
+  return {of_first / all_runs, of_second / all_runs};
 }
 
 struct Round {
   double before, after;
 };
 
+/// Who begins changes from round to round, the processor every other round.
 Round play_round(const std::filesystem::path& before, const std::filesystem::path& after,
-                 const std::string& name, const Interleaving& options, bool after_first) {
+                 const std::string& name, const Interleaving& options, int index) {
+  const bool after_first = index % 2 == 1;
+  std::optional<OnOneProcessor> placed(index / 2);
   Player first(after_first ? after : before, name, options.stop);
-  first.wait_until_ready();
   Player second(after_first ? before : after, name, options.stop);
-  second.wait_until_ready();
-  const long runs = runs_in_a_turn(first, options.seconds_a_turn);
-  second.turn(runs);  // warm, as the first is
-  std::vector<double> of_first, of_second;
-  for (int turn = 0; turn < options.turns; turn += 2) {
-    of_first.push_back(first.turn(runs));
-    of_second.push_back(second.turn(runs));
-    of_second.push_back(second.turn(runs));
-    of_first.push_back(first.turn(runs));
-  }
-  const double one = median(of_first) / double(runs), other = median(of_second) / double(runs);
-  return after_first ? Round{other, one} : Round{one, other};
+  placed.reset();
+  const auto [of_first, of_second] = play(first, second, options);
+  return after_first ? Round{of_second, of_first} : Round{of_first, of_second};
 }
 
 double first_number_of(const char* file) {
@@ -139,12 +174,15 @@ double stolen_share() {
 TimeChange run_interleaved(const std::filesystem::path& before, const std::filesystem::path& after,
                            const std::string& name, const Interleaving& options) {
   std::vector<double> times_before, times_after;
-  for (int i = 0; i < options.rounds; ++i) {
-    const Round round = play_round(before, after, name, options, i % 2 == 1);
-    times_before.push_back(round.before);
-    times_after.push_back(round.after);
+  for (int look = 1, rounds = options.rounds;; ++look, rounds *= 2) {
+    for (int i = int(times_before.size()); i < rounds; ++i) {
+      const Round round = play_round(before, after, name, options, i);
+      times_before.push_back(round.before);
+      times_after.push_back(round.after);
+    }
+    const TimeChange change = paired_change(name, times_before, times_after, options.looks);
+    if (look >= options.looks || change.decides(options.gate)) return change;
   }
-  return paired_change(name, times_before, times_after);
 }
 
 std::vector<std::string> machine_warnings() {

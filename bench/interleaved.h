@@ -1,7 +1,13 @@
 // Two builds on one machine at the same time: in each round both start their benchmark program
-// anew and take turns of milliseconds, in the order A B B A, measured in CPU time of the one
-// thread. What the machine does (other programs, clock frequency) hits both; where a new process
-// happens to lie in memory is drawn again every round. A round's time is the median of its turns.
+// anew, on the same processor, and take turns of a millisecond or two, in the order A B B A,
+// measured in CPU time of the one thread. What the machine does (other programs, clock frequency,
+// a processor's caches) hits both; where a new process happens to lie in memory is drawn again
+// every round. A round's time is the mean of its turns: their number is a multiple of 20, so that a
+// cost that one of 20 runs has counts in full.
+//
+// Rounds go on until the interval decides, at most three looks: after 20 of them, 40 and 80. All
+// looks together have the error rates of bench_comparison.h, by Bonferroni: each interval has a
+// third of the allowed misses, each p is tripled.
 #pragma once
 
 #include <atomic>
@@ -14,9 +20,11 @@
 namespace kvconform::bench {
 
 struct Interleaving {
-  int rounds = 20;
-  int turns = 10;                 ///< of each build in a round, an even number
-  double seconds_a_turn = 0.004;  ///< CPU time
+  int rounds = 20;                 ///< before the first look; each further look doubles them
+  int looks = 3;                   ///< at most
+  double gate = -1;                ///< percent that the interval must decide about; below 0: none
+  int turns = 40;                  ///< of each build in a round, an even number
+  double seconds_a_turn = 0.0015;  ///< CPU time
   const std::atomic<bool>* stop = nullptr;
 };
 

@@ -54,10 +54,9 @@ std::string tool(const std::string& name) {
   return "";
 }
 
-std::vector<Path> kernel_files() {
+std::vector<Path> kernel_files(const Path& tree) {
   std::vector<Path> files;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(Path(KVCONFORM_SOURCE_DIR) / "cuda" / "kernels"))
+  for (const auto& entry : std::filesystem::directory_iterator(tree / "cuda" / "kernels"))
     if (entry.path().extension() == ".cu") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
@@ -83,6 +82,8 @@ void count_instruction(const std::string& opcode, KernelNumbers& mix) {
   if (starts_with_any(opcode, {"LDG", "LD.", "LDGSTS"})) ++mix["instructions_global_load"];
   if (starts_with_any(opcode, {"STG", "ST."})) ++mix["instructions_global_store"];
   if (starts_with_any(opcode, {"LDS", "STS", "ATOMS"})) ++mix["instructions_shared"];
+  if (starts_with_any(opcode, {"LDL", "STL"})) ++mix["instructions_local"];
+  if (starts_with_any(opcode, {"SHFL"})) ++mix["instructions_shuffle"];
   if (starts_with_any(opcode, {"FFMA", "DFMA"}))  // HFMA2 moves constants
     ++mix["instructions_multiply_add"];
   if (starts_with_any(opcode, {"HMMA", "IMMA", "DMMA", "HGMMA", "QMMA", "OMMA", "UTC"}))
@@ -95,25 +96,33 @@ void erase_all(std::string& text, const std::string& part) {
   for (std::size_t at; (at = text.find(part)) != std::string::npos;) text.erase(at, part.size());
 }
 
-Kernels compile(const std::string& nvcc, const std::string& disassembler, const Path& file,
-                const Path& object) {
+[[noreturn]] void cannot(const char* what, const Path& file, const Output& output) {
+  throw HarnessError(
+      "KV5008",
+      fmt::format("{} {} (status {}): {}", what, file.string(), output.status,
+                  output.text.substr(0, 2000)),
+      "a CUDA Toolkit of version 13 is needed, cuobjdump with the nvdisasm beside it");
+}
+
+Kernels compile(const std::string& nvcc, const Path& tree, const Path& file, const Path& object) {
   std::string command =
-      fmt::format("'{}' -std=c++20 -fmad=false -I'{}' -Xptxas -v", nvcc, KVCONFORM_SOURCE_DIR);
+      fmt::format("'{}' -std=c++20 -fmad=false -I'{}' -Xptxas -v", nvcc, tree.string());
   for (const char* architecture : kArchitectures)
     command += fmt::format(" -gencode arch=compute_{0},code=sm_{0}", architecture);
   const Output compiled =
       run_shell(fmt::format("{} -c '{}' -o '{}'", command, file.string(), object.string()));
-  if (compiled.status != 0)
-    throw HarnessError(
-        "KV5008",
-        fmt::format("nvcc cannot compile {}: {}", file.string(), compiled.text.substr(0, 2000)),
-        "a CUDA Toolkit of version 13 is needed; see cuda/README.md");
-  Kernels kernels = read_ptxas(compiled.text);
-  if (disassembler.empty()) return kernels;
-  const Output sass = run_shell(fmt::format("'{}' -sass '{}'", disassembler, object.string()));
-  for (const auto& [key, mix] : read_sass(sass.text))
+  if (compiled.status != 0) cannot("nvcc cannot compile", file, compiled);
+  return read_ptxas(compiled.text);
+}
+
+/// nvdisasm is looked for beside cuobjdump: an unpacked toolkit need not be on the path.
+void disassemble(const std::string& disassembler, const Path& object, Kernels& kernels) {
+  const Output sass = run_shell(fmt::format("PATH=\"$(dirname '{0}'):$PATH\" '{0}' -sass '{1}'",
+                                            disassembler, object.string()));
+  const Kernels mixes = read_sass(sass.text);
+  if (sass.status != 0 || mixes.empty()) cannot("cuobjdump cannot disassemble", object, sass);
+  for (const auto& [key, mix] : mixes)
     if (kernels.contains(key)) kernels[key].insert(mix.begin(), mix.end());
-  return kernels;
 }
 
 nlohmann::json entry_of(const Key& key, const KernelNumbers& numbers) {
@@ -134,23 +143,31 @@ std::string machine_code_missing() {
              : "";
 }
 
+std::string disassembler_missing() {
+  return tool("cuobjdump").empty() ? "There is no cuobjdump here: instructions were not counted."
+                                   : "";
+}
+
 void require_machine_code() {
   if (!machine_code_missing().empty())
     throw Error("KV5007", "there is no nvcc on the path or in /usr/local/cuda/bin",
                 "install a CUDA Toolkit of version 13, or leave --machine-code out");
 }
 
-nlohmann::json machine_code_json(const Path& scratch) {
+nlohmann::json machine_code_json(const Path& scratch, const Path& source_tree) {
   require_machine_code();
+  const Path tree = source_tree.empty() ? Path(KVCONFORM_SOURCE_DIR) : source_tree;
   const std::string nvcc = tool("nvcc"), disassembler = tool("cuobjdump");
-  const std::vector<Path> files = kernel_files();
+  const std::vector<Path> files = kernel_files(tree);
   Kernels all;
   std::string failure;
   std::mutex mutex;
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i; (i = next++) < files.size();) try {
-        Kernels kernels = compile(nvcc, disassembler, files[i], scratch / fmt::format("{}.o", i));
+        const Path object = scratch / fmt::format("{}.o", i);
+        Kernels kernels = compile(nvcc, tree, files[i], object);
+        if (!disassembler.empty()) disassemble(disassembler, object, kernels);
         std::lock_guard lock(mutex);
         all.merge(kernels);
       } catch (const std::exception& error) {
@@ -208,7 +225,8 @@ Kernels read_sass(const std::string& text) {
       for (const char* counter :
            {"instructions", "instructions_global_load", "instructions_global_store",
             "instructions_shared", "instructions_multiply_add", "instructions_matrix",
-            "instructions_barrier", "instructions_branch"})
+            "instructions_barrier", "instructions_branch", "instructions_local",
+            "instructions_shuffle"})
         (*current)[counter] = 0;
     } else if (current && std::regex_search(line, match, instruction)) {
       count_instruction(match[1], *current);

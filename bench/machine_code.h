@@ -3,7 +3,7 @@
 // kernel and architecture, named machine_code/KERNEL/sm_90, in Google Benchmark's JSON: all numbers
 // are exact, and `bench compare --gate-counts` holds them.
 //
-// Errors: KV5007 (no nvcc), KV5008 (nvcc fails on a kernel).
+// Errors: KV5007 (no nvcc), KV5008 (nvcc or the disassembler fails on a kernel).
 #pragma once
 
 #include <filesystem>
@@ -17,8 +17,13 @@ namespace kvconform::bench {
 std::string machine_code_missing();
 void require_machine_code();
 
-/// Compiles every kernel for sm_80, 90, 100 and 120; minutes of CPU.
-nlohmann::json machine_code_json(const std::filesystem::path& scratch);
+/// The same about the mix of instructions.
+std::string disassembler_missing();
+
+/// Compiles every kernel in cuda/kernels/ of a source tree (default: this one) for sm_80, 90, 100
+/// and 120; minutes of CPU.
+nlohmann::json machine_code_json(const std::filesystem::path& scratch,
+                                 const std::filesystem::path& tree = {});
 
 using KernelNumbers = std::map<std::string, double>;  ///< by counter
 

@@ -52,6 +52,13 @@ std::regex filter_of(const ProgramRun& run) {
   }
 }
 
+/// The filter as Google Benchmark needs it: a fixed number of iterations is part of its names.
+std::string google_filter(const std::string& filter) {
+  std::string text;
+  for (char c : filter) text += c == '$' ? "(/iterations:[0-9]+)?$" : std::string(1, c);
+  return text;
+}
+
 [[noreturn]] void failed(const Path& program, int status, const std::string& last) {
   throw HarnessError(
       "KV5003",
@@ -89,7 +96,7 @@ nlohmann::json run_benchmarks(const Path& program, const ProgramRun& run, const 
       "{} --size {} --benchmark_out={} --benchmark_out_format=json --benchmark_min_time={} "
       "--benchmark_repetitions={}",
       quoted(program.string()), run.size, quoted(file.string()), run.seconds_each, run.repetitions);
-  if (!run.filter.empty()) command += " --benchmark_filter=" + quoted(run.filter);
+  if (!run.filter.empty()) command += " --benchmark_filter=" + quoted(google_filter(run.filter));
   std::string last;
   const int status = run_lines(command + " 2>&1", [&](const std::string& line) {
     last = line;

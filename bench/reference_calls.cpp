@@ -22,14 +22,20 @@ struct Shape {
   int tokens = 1;   ///< new ones a row
   int chunk = 0;    ///< so many at a time; 0: all at once
   int hidden = 128;
+  int real_shared = -1;  ///< not below 0: gemma3n-e2b with so many consumers instead
 };
+
+std::shared_ptr<const Checkpoint> checkpoint_of(const Shape& shape) {
+  if (shape.real_shared >= 0) return real_size_checkpoint("gemma3n-e2b", shape.real_shared);
+  return bench_checkpoint(shape.family, shape.thirds_shared, shape.hidden);
+}
 
 /// Opens with `context` tokens; a run gives `tokens` more to each row and takes them back.
 class ReferenceCall : public Workload {
  public:
   explicit ReferenceCall(const Shape& shape)
       : shape_(shape),
-        model_(bench_checkpoint(shape.family, shape.thirds_shared, shape.hidden)),
+        model_(checkpoint_of(shape)),
         prompt_(bench_prompt(model_.config(), shape.context + shape.tokens)),
         scored_(model_.score({prompt_})),
         cache_(model_.open({.batch = shape.rows,
@@ -54,7 +60,7 @@ class ReferenceCall : public Workload {
   }
 
   Counts counts() override {
-    const ModelCost cost(model_.config(), model_.plan(), sizeof(float));
+    const ModelCost cost(model_.config(), model_.plan(), shape_.real_shared < 0 ? 4 : 2);
     const int chunk = shape_.chunk > 0 ? shape_.chunk : shape_.tokens;
     Counts counts = {{kTokens, double(shape_.rows) * shape_.tokens}};
     for (int done = 0; done < shape_.tokens; done += chunk) {
@@ -117,10 +123,22 @@ void add_small(Workloads& workloads) {
   }
 }
 
+/// A published model as it is, and as if every layer kept its own keys and values.
+void add_real_size(Workloads& workloads) {
+  for (int shared : {0, 10}) {
+    const std::string what = fmt::format("gemma3n-e2b/layers:30/shared:{}", shared);
+    add(workloads, "real_size/decode/" + what + "/context:4", {.context = 4, .real_shared = shared},
+        Size::deep);
+    add(workloads, "real_size/prefill/" + what + "/tokens:4", {.tokens = 4, .real_shared = shared},
+        Size::deep);
+  }
+}
+
 }  // namespace
 
 void add_reference_calls(Workloads& workloads) {
   add_small(workloads);
+  add_real_size(workloads);
   int k = 0;
   for (int tokens : {16, 64, 192, 512, 1024})
     add(workloads, fmt::format("prefill/tokens:{}", tokens), {.tokens = tokens}, size_of(k++));

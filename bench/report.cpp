@@ -183,7 +183,8 @@ Section machine_code_section(const Results& results, const RunFacts& facts) {
     return section;
   }
   Table table{{"kernel", "architecture", "registers", "spilled bytes", "stack", "instructions",
-               "global loads", "global stores", "shared", "multiply-adds", "matrix", "barriers"},
+               "global loads", "global stores", "local", "shared", "shuffles", "multiply-adds",
+               "matrix", "barriers", "branches"},
               {},
               2};
   for (const Entry* entry : results.starting_with("machine_code/")) {
@@ -192,14 +193,16 @@ Section machine_code_section(const Results& results, const RunFacts& facts) {
                                     entry->name.substr(slash + 1)};
     for (const char* counter :
          {"registers", "spill_bytes", "stack_bytes", "instructions", "instructions_global_load",
-          "instructions_global_store", "instructions_shared", "instructions_multiply_add",
-          "instructions_matrix", "instructions_barrier"})
+          "instructions_global_store", "instructions_local", "instructions_shared",
+          "instructions_shuffle", "instructions_multiply_add", "instructions_matrix",
+          "instructions_barrier", "instructions_branch"})
       row.push_back(entry->has(counter) ? fmt::format("{:.0f}", entry->counter(counter)) : "-");
     table.rows.push_back(row);
   }
   section.sentences = {
-      "What nvcc and ptxas made of each kernel, exact; no GPU was there. Instructions are known "
-      "where a disassembler (cuobjdump, nvdisasm) is installed."};
+      "What nvcc and ptxas made of each kernel, exact; no GPU was there. Instructions are those in "
+      "the code (cuobjdump), not those that run."};
+  if (!facts.disassembler_missing.empty()) section.sentences.push_back(facts.disassembler_missing);
   section.tables = {table};
   return section;
 }

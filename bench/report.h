@@ -18,6 +18,7 @@ struct RunFacts {
   double seconds = 0;
   std::vector<std::string> warnings;
   std::string machine_code_missing;  ///< why there are no rows of machine code; empty: there are
+  std::string disassembler_missing;  ///< why they have no instructions
 };
 
 Document run_document(const Results& results, const RunFacts& facts);
@@ -34,6 +35,10 @@ struct Comparison {
   std::vector<std::string> wrong;  ///< results that failed their verification
 };
 bool missed_a_gate(const Comparison& comparison, const CompareFacts& facts);
+/// Is there a time that the gate cannot be held to, for noise? That is not passed either.
+bool too_noisy(const Comparison& comparison, const CompareFacts& facts);
+/// "slower", "too slow", "no change", "inconclusive: …"
+std::string verdict_of(const TimeChange& change, const CompareFacts& facts);
 Document compare_document(const Comparison& comparison, const CompareFacts& facts);
 
 /// What sharing saves on models of real size, computed from their configurations: the table of the

@@ -15,11 +15,10 @@ bool any_slower(const Comparison& comparison, double percent) {
                      [&](const TimeChange& t) { return t.slower_by_more_than(percent); });
 }
 
-std::string verdict_of(const TimeChange& change, const CompareFacts& facts) {
-  if (change.rounds == 0) return "one run: no test";
-  if (facts.gate >= 0 && change.slower_by_more_than(facts.gate)) return "too slow";
-  if (!change.significant()) return "no change";
-  return change.ratio.middle > 1 ? "slower" : "faster";
+/// The end of a name, as much as has room beside a bar.
+std::string bar_label(const std::string& name) {
+  constexpr std::size_t kRoom = 36;
+  return name.size() <= kRoom ? name : "…" + name.substr(name.size() - kRoom + 1);
 }
 
 Section time_section(const Comparison& comparison, const CompareFacts& facts) {
@@ -31,7 +30,8 @@ Section time_section(const Comparison& comparison, const CompareFacts& facts) {
   section.sentences = {fmt::format(
       "CPU time of one thread. Ratio: new by old, with a {:.0f} % bootstrap interval. p: "
       "Mann–Whitney, corrected for the number of benchmarks; a change counts where p is below {} "
-      "and the interval leaves out 1. Noise: what the ratio spreads by from round to round.",
+      "and the interval leaves out 1. Both hold for all looks at the rounds together. Noise: what "
+      "the ratio spreads by from round to round. Times of cuda/ are those of the emulation.",
       100 * kConfidence, kFalseAlarms)};
   Table table{
       {"benchmark", "old", "new", "ratio", "interval", "p", "noise", "rounds", "verdict"}, {}, 1};
@@ -44,8 +44,9 @@ Section time_section(const Comparison& comparison, const CompareFacts& facts) {
                           tested ? fmt::format("{:.2g}", t.adjusted_p) : "-",
                           tested ? fmt::format("{:.1f} %", 100 * t.noise) : "-",
                           fmt::format("{}", t.rounds), verdict_of(t, facts)});
-    plot.bars.push_back({t.benchmark, t.ratio.middle, fmt::format("{:.3f}", t.ratio.middle),
-                         tested ? t.ratio.low : 0, tested ? t.ratio.high : 0});
+    plot.bars.push_back({bar_label(t.benchmark), t.ratio.middle,
+                         fmt::format("{:.3f}", t.ratio.middle), tested ? t.ratio.low : 0,
+                         tested ? t.ratio.high : 0});
   }
   section.tables = {table};
   section.plots = {svg(plot)};
@@ -86,15 +87,32 @@ bool missed_a_gate(const Comparison& comparison, const CompareFacts& facts) {
          (facts.gate >= 0 && any_slower(comparison, facts.gate));
 }
 
+bool too_noisy(const Comparison& comparison, const CompareFacts& facts) {
+  return facts.gate >= 0 &&
+         std::any_of(comparison.times.begin(), comparison.times.end(),
+                     [&](const TimeChange& t) { return t.too_noisy_for(facts.gate); });
+}
+
+std::string verdict_of(const TimeChange& change, const CompareFacts& facts) {
+  if (facts.gate >= 0 && change.slower_by_more_than(facts.gate)) return "too slow";
+  if (change.rounds == 0) return "one run each: no test";
+  if (facts.gate >= 0 && change.too_noisy_for(facts.gate))
+    return fmt::format("inconclusive: interval ±{:.1f} % is too wide for the gate",
+                       100 * change.uncertainty());
+  if (!change.significant()) return "no change";
+  return change.ratio.middle > 1 ? "slower" : "faster";
+}
+
 Document compare_document(const Comparison& comparison, const CompareFacts& facts) {
-  const bool missed = missed_a_gate(comparison, facts);
+  const bool missed = missed_a_gate(comparison, facts), noisy = too_noisy(comparison, facts);
   const auto changed = std::count_if(comparison.times.begin(), comparison.times.end(),
                                      [](const TimeChange& t) { return t.significant(); });
   Document document;
-  document.good = !missed;
-  document.title = missed ? "Comparison: a gate was missed"
-                          : fmt::format("Comparison: {} counts moved, {} times changed",
-                                        comparison.counts.changes.size(), changed);
+  document.good = !missed && !noisy;
+  document.title = missed  ? "Comparison: a gate was missed"
+                   : noisy ? "Comparison: inconclusive, times are too noisy for the gate"
+                           : fmt::format("Comparison: {} counts moved, {} times changed",
+                                         comparison.counts.changes.size(), changed);
   document.subtitle = fmt::format("old: {} · new: {}", facts.before, facts.after);
   Section wrong{"Wrong results", comparison.wrong, {}, {}};
   if (!comparison.wrong.empty()) document.sections.push_back(wrong);

@@ -85,9 +85,23 @@ Table timed_table(const Results& results) {
   return table;
 }
 
+/// Size deep only: minutes.
+Table real_size_table(const Results& results) {
+  Table table{
+      {"gemma3n-e2b, call", "layers that share", "time", "cache bytes", "bytes needed"}, {}, 2};
+  for (const char* kind : {"decode", "prefill"})
+    for (const Entry* entry : results.starting_with(fmt::format("reference/real_size/{}/", kind)))
+      if (entry->error.empty())
+        table.rows.push_back(
+            {kind + ("/" + entry->name.substr(entry->name.rfind('/') + 1)),
+             after(entry->name, "shared:") + " of 30", time_text(entry->cpu_nanoseconds),
+             bytes_text(entry->counter(kCacheBytes)), bytes_text(entry->counter(kBytesNeeded))});
+  return table;
+}
+
 Table counted_table(const Results& results) {
-  Table table{{"model", "call", "layers that share", "consumers skipped", "bytes read", "written",
-               "launches", "cache bytes"},
+  Table table{{"model", "call", "layers that share", "consumers skipped", "multiply-adds",
+               "time of the emulation", "bytes read", "written", "launches", "cache bytes"},
               {},
               2};
   for (const char* kind : {"decode", "prefill"})
@@ -98,6 +112,8 @@ Table counted_table(const Results& results) {
                             skip.empty()  ? "-"
                             : skip == "1" ? "yes"
                                           : "no",
+                            fmt::format("{:.2f} M", entry->counter(kMultiplyAdds) * 1e-6),
+                            time_text(entry->cpu_nanoseconds),
                             bytes_text(entry->counter(kBytesRead)),
                             bytes_text(entry->counter(kBytesWritten)),
                             fmt::format("{:.0f}", entry->counter(kLaunches)),
@@ -195,10 +211,16 @@ Section measured_sharing(const Results& results) {
   Section section{"What sharing brings: nine layers, 0, 3 and 6 of them consumers", {}, {}, {}};
   section.plots = {cost_plot(results), skip_plot(results)};
   section.sentences = {
-      "First table: the CPU reference, timed (it runs all layers for every token). Second table: "
+      "First table: the CPU reference, timed once (it runs all layers for every token); where "
+      "other "
+      "programs are running, a row may be off by tens of percent. Second table: "
       "the CUDA engine on emulated threads, counted, with and without skipping the layers above "
-      "the last owner for rows whose logits nobody asked for."};
+      "the last owner for rows whose logits nobody asked for; its time is what the emulation took, "
+      "once, and no kernel's. Size deep adds a model of real size, with the reference, in bfloat16 "
+      "and with a vocabulary of 4,096."};
   section.tables = {timed_table(results), counted_table(results)};
+  if (const Table table = real_size_table(results); !table.rows.empty())
+    section.tables.push_back(table);
   return section;
 }
 

@@ -195,7 +195,8 @@ TEST(BadCall, a_list_does_not_hide_wrong_names_beside_it) {
   expect_refused({"check", "--list", "--resume"}, "KV4003", "--report");
 }
 
-TEST(BadCall, stored_data_is_verified_by_the_reference_on_its_own_models) {
+TEST(BadCall, stored_data_is_verified_by_subjects_that_it_is_about_on_its_own_models) {
+  expect_refused({"check", "--property", "oracle", "--subject", "cuda"}, "KV4016", "oracle");
   expect_refused({"check", "--property", "golden", "--subject", "reference:double"}, "KV4016",
                  "golden");
   expect_refused({"check", "--property", "oracle", "--model", (kOracle / "gemma3n-base").string()},

@@ -102,7 +102,12 @@ ExitCode run_bench(Options& options) {
   const TemporaryFolder scratch("kvconform-bench");
   const nlohmann::json json = run_all(options, scratch.path());
   const Results results = results_from(json, "the benchmarks' output");
-  RunFacts facts{commit(), options.run.size, 0, warnings, why_no_machine_code(options)};
+  RunFacts facts{commit(),
+                 options.run.size,
+                 0,
+                 warnings,
+                 why_no_machine_code(options),
+                 disassembler_missing()};
   facts.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Document document = run_document(results, facts);
   print_results(results);

@@ -76,15 +76,22 @@ std::vector<std::string> common_benchmarks(const Path& before, const Path& after
   return common;
 }
 
-Comparison compare_builds(const Options& options) {
-  Comparison comparison;
-  count_builds(options, comparison);
-  const Path before = programs_of(options.before).reference;
-  const Path after = programs_of(options.after).reference;
+/// Emulated kernels are timed only where a filter names them.
+void time_builds(const Options& options, const Path& before, const Path& after,
+                 Comparison& comparison) {
   for (const std::string& name : common_benchmarks(before, after, options.filter)) {
     write_error(fmt::format("taking turns: {}\n", name));
     comparison.times.push_back(run_interleaved(before, after, name, options.turns));
   }
+}
+
+Comparison compare_builds(const Options& options) {
+  Comparison comparison;
+  count_builds(options, comparison);
+  const Programs before = programs_of(options.before), after = programs_of(options.after);
+  time_builds(options, before.reference, after.reference, comparison);
+  if (std::filesystem::exists(before.cuda) && std::filesystem::exists(after.cuda))
+    time_builds(options, before.cuda, after.cuda, comparison);
   adjust_for_many(comparison.times);
   return comparison;
 }
@@ -113,18 +120,17 @@ Comparison compare(const Options& options) {
 
 void print_times(const Comparison& comparison, const CompareFacts& facts) {
   for (const TimeChange& t : comparison.times) {
+    const std::string verdict = verdict_of(t, facts);
     if (t.rounds == 0) {
-      print("{:<60} {:>9} -> {:>9}  {:.3f} (one run each: no test)\n", t.benchmark,
-            time_text(t.before), time_text(t.after), t.ratio.middle);
+      print("{:<60} {:>9} -> {:>9}  {:.3f} ({})\n", t.benchmark, time_text(t.before),
+            time_text(t.after), t.ratio.middle, verdict);
       continue;
     }
     const bool slow = facts.gate >= 0 && t.slower_by_more_than(facts.gate);
-    print("{:<60} {:>9} -> {:>9}  {:.3f} [{:.3f}, {:.3f}] p {:.2g} noise {:.1f} %  {}\n",
+    print("{:<60} {:>9} -> {:>9}  {:.3f} [{:.3f}, {:.3f}] p {:.2g} noise {:.1f} % of {}  {}\n",
           t.benchmark, time_text(t.before), time_text(t.after), t.ratio.middle, t.ratio.low,
-          t.ratio.high, t.adjusted_p, 100 * t.noise,
-          slow              ? coloured("too slow", Colour::red, Stream::out)
-          : t.significant() ? (t.ratio.middle > 1 ? "slower" : "faster")
-                            : "no change");
+          t.ratio.high, t.adjusted_p, 100 * t.noise, t.rounds,
+          slow ? coloured(verdict, Colour::red, Stream::out) : verdict);
   }
 }
 
@@ -137,7 +143,7 @@ void print_counts(const CountComparison& counts) {
   print("{} counts compared, {} moved\n", counts.compared, counts.changes.size());
 }
 
-nlohmann::json comparison_json(const Comparison& comparison) {
+nlohmann::json comparison_json(const Comparison& comparison, const CompareFacts& facts) {
   nlohmann::json json = {{"counts", nlohmann::json::array()}, {"times", nlohmann::json::array()}};
   for (const CountChange& c : comparison.counts.changes)
     json["counts"].push_back({{"benchmark", c.benchmark},
@@ -154,6 +160,7 @@ nlohmann::json comparison_json(const Comparison& comparison) {
                              {"adjusted_p", t.adjusted_p},
                              {"noise", t.noise},
                              {"rounds", t.rounds},
+                             {"verdict", verdict_of(t, facts)},
                              {"significant", t.significant()}});
   return json;
 }
@@ -161,7 +168,7 @@ nlohmann::json comparison_json(const Comparison& comparison) {
 ExitCode run_compare(Options& options) {
   end_on_interrupt();
   CompareFacts facts{options.before, options.after, -1, options.gate_counts, {}};
-  if (!options.gate.empty()) facts.gate = read_percent(options.gate);
+  if (!options.gate.empty()) facts.gate = options.turns.gate = read_percent(options.gate);
   if (!options.report.empty()) open_bench_report(options.report);
   facts.warnings = machine_warnings();
   const Comparison comparison = compare(options);
@@ -173,10 +180,11 @@ ExitCode run_compare(Options& options) {
   const Document document = compare_document(comparison, facts);
   print("{}\n", document.title);
   if (!options.report.empty())
-    write_bench_report(options.report, document, comparison_json(comparison));
+    write_bench_report(options.report, document, comparison_json(comparison, facts));
   if (comparison.counts.compared == 0 && comparison.times.empty())
     return ExitCode::nothing_compared;
-  return document.good ? ExitCode::conforms : ExitCode::violated;
+  if (missed_a_gate(comparison, facts)) return ExitCode::violated;
+  return too_noisy(comparison, facts) ? ExitCode::nothing_compared : ExitCode::conforms;
 }
 
 }  // namespace
@@ -186,14 +194,16 @@ Action add_bench_compare(CLI::App& app) {
   app.add_option("OLD", options->before, "results, a report folder, or a build folder")->required();
   app.add_option("NEW", options->after, "the same of what is compared with it")->required();
   app.add_option("--gate", options->gate,
-                 "exit code 1 if a benchmark is slower by more than P % with confidence")
+                 "exit code 1 if a benchmark is slower by more than P % with confidence, 3 if "
+                 "noise does not let that be told")
       ->type_name("P");
   app.add_flag("--gate-counts", options->gate_counts, "exit code 1 if an exact count has grown");
   app.add_option("--filter", options->filter,
                  "of two builds, only benchmarks whose name matches this")
       ->type_name("REGEX");
   app.add_option("--rounds", options->turns.rounds,
-                 "of two builds: so many fresh pairs of processes")
+                 "of two builds: fresh pairs of processes before the first look; up to four times "
+                 "as many where noise asks for it")
       ->check(whole_number(6, 1000))
       ->type_name("N")
       ->capture_default_str();

@@ -47,6 +47,12 @@ TEST_F(Bench, compare_fails_on_an_increase_where_counts_are_gated) {
   EXPECT_EQ(compare({before, before, "--gate-counts"}).exit_code, 0);
 }
 
+TEST_F(Bench, compare_does_not_pass_a_gate_on_times_that_say_nothing_of_noise) {
+  const std::string before = results("before", 96), after = results("after", 96);
+  EXPECT_EQ(compare({before, after}).exit_code, 0);
+  EXPECT_EQ(compare({before, after, "--gate", "2"}).exit_code, 3);
+}
+
 TEST_F(Bench, compare_fails_on_a_wrong_result) {
   const json wrong = {{"error_occurred", true}, {"error_message", "row 0 differs"}};
   const Outcome outcome = compare({results("before", 1), results("after", 1, wrong)});
@@ -93,6 +99,13 @@ TEST_F(Bench, runs_what_the_filter_names_and_writes_googles_json) {
   const json value = json::parse(file);
   EXPECT_EQ(value.at("benchmarks").size(), 2u);
   EXPECT_TRUE(value.at("context").contains("num_cpus"));
+}
+
+TEST_F(Bench, filters_by_the_names_that_it_prints) {
+  const Outcome outcome =
+      run_program({"bench", "--size", "smoke", "--filter", "^cuda/decode/context:16$"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.error;
+  EXPECT_NE(outcome.out.find("cuda/decode/context:16 "), std::string::npos) << outcome.out;
 }
 
 TEST_F(Bench, of_nothing_is_not_passed) {

@@ -1,6 +1,7 @@
 // check: runs the properties on the subjects, then verifies what must not change (oracle data and
 // goldens). Running and judging is properties/runner.h's; here are options, progress and words.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -57,16 +58,16 @@ void choose_properties(const Names& wanted, RunOptions& run) {
   run.generated = wanted.empty() || !run.properties.empty();
 }
 
-// What is stored was computed by the reference, on models of its own.
+// What is stored was computed for some subjects, on models of its own.
 void require_stored_can_run(const RunOptions& run) {
   if (run.stored.empty()) return;
-  if (!contains(run.subjects, "reference"))
-    throw Error(
-        "KV4016",
-        fmt::format("--property {} verifies the subject reference, which is not among those "
-                    "asked for ({})",
-                    run.stored[0], listed(run.subjects)),
-        "leave --subject out, or add --subject reference");
+  for (const StoredCheck& check : stored_checks())
+    if (contains(run.stored, check.name) &&
+        std::none_of(run.subjects.begin(), run.subjects.end(), check.takes))
+      throw Error("KV4016",
+                  fmt::format("--property {} verifies {}, which is not among those asked for ({})",
+                              check.name, check.subjects, listed(run.subjects)),
+                  "leave --subject out, or add --subject reference");
   if (!run.models.empty())
     throw Error(
         "KV4016",
@@ -107,24 +108,25 @@ void complete(Options& options) {
 
 // A whole check also verifies what is stored. Chosen properties, given models and all shards but
 // the first are parts of one.
-bool verifies(const StoredCheck& check, const RunOptions& run) {
-  if (run.shard != 1) return false;
+bool verifies(const StoredCheck& check, const std::string& subject, const RunOptions& run) {
+  if (run.shard != 1 || !check.takes(subject)) return false;
   if (!run.stored.empty()) return contains(run.stored, check.name);
-  return run.properties.empty() && run.models.empty() && contains(run.subjects, "reference");
+  return run.properties.empty() && run.models.empty();
 }
 
 void add_stored_results(const RunOptions& run, RunSummary& summary, ProgressLine& progress) {
-  for (const StoredCheck& check : stored_checks()) {
-    if (!verifies(check, run)) continue;
-    if (*run.stop) {
-      summary.interrupted = true;
-      summary.complete = false;
-      break;
+  for (const std::string& subject : run.subjects)
+    for (const StoredCheck& check : stored_checks()) {
+      if (!verifies(check, subject, run)) continue;
+      if (*run.stop) {
+        summary.interrupted = true;
+        summary.complete = false;
+        return;
+      }
+      progress.say(check.name);
+      summary.results.push_back(check.verify(subject, listed_for(run.known, check.name, subject)));
+      run.on_result(summary.results.back());
     }
-    progress.say(check.name);
-    summary.results.push_back(check.verify(listed_for(run.known, check.name, "reference")));
-    run.on_result(summary.results.back());
-  }
 }
 
 // Runs a last part of the check. Where it fails, the report says so too: its exit code is the one

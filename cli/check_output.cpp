@@ -194,7 +194,7 @@ std::string property_list() {
     text += fmt::format("{}\n  {}\n  needs: {}\n", property->name(), property->sentence(),
                         needs_text(*property));
   for (const StoredCheck& check : stored_checks())
-    text += fmt::format("{}\n  {}\n  needs: the subject reference\n", check.name, check.sentence);
+    text += fmt::format("{}\n  {}\n  needs: {}\n", check.name, check.sentence, check.subjects);
   return text;
 }
 

@@ -194,16 +194,46 @@ TEST(Check, stored_data_that_cannot_be_read_is_the_exit_code_of_the_report_too) 
 }
 
 // A golden folder in which one approved hash is another. Stored logits would contradict it.
-void change_approved_hash(const fs::path& golden, const std::string& name) {
+void change_approved_hash(const fs::path& golden, const std::string& name,
+                          const char* kind_of_numerics = "reference-float32") {
   fs::copy(kOracle.parent_path(), golden, fs::copy_options::recursive);
   const fs::path file = golden / "approved" / (name + ".json");
   json approved = json::parse(std::ifstream(file));
   for (json& kind : approved.at("numerics")) kind["logits_stored"] = false;
-  std::string hash = approved["numerics"]["reference-float32"]["sha256"];
+  std::string hash = approved["numerics"][kind_of_numerics]["sha256"];
   hash[0] = hash[0] == '0' ? '1' : '0';
-  approved["numerics"]["reference-float32"]["sha256"] = hash;
+  approved["numerics"][kind_of_numerics]["sha256"] = hash;
   std::ofstream(file) << approved;
   fs::remove(golden / "approved" / (name + ".safetensors"));
+}
+
+TEST(Check, goldens_of_the_cuda_engine_are_verified_where_it_is_a_subject) {
+  const Checked checked({"--property", "golden", "--subject", "reference", "--subject", "cuda"});
+  EXPECT_EQ(checked.outcome.exit_code, 0) << checked.outcome.out << checked.outcome.error;
+  const std::vector<json> results = results_of(checked.folder / "report");
+  ASSERT_EQ(results.size(), 2u);
+  for (const json& result : results) {
+    EXPECT_EQ(result.at("property"), "golden");
+    EXPECT_EQ(result.at("verdict"), "conforms");
+    EXPECT_GE(result.at("cases"), 30);
+  }
+  EXPECT_EQ(results[1].at("subject"), "cuda");
+}
+
+TEST(Check, a_golden_of_one_kind_of_numerics_fails_its_subject_only) {
+  const TemporaryFolder folder;
+  change_approved_hash(folder / "golden", "gemma3n-cla", "cuda-float32");
+  const auto check = [&](const std::string& subject, const std::string& report) {
+    return run_shell("KVCONFORM_GOLDEN_DIR=" + (folder / "golden").string() +
+                     " {} check --property golden --subject " + subject + " --report " +
+                     (folder / report).string() + " >/dev/null 2>&1");
+  };
+  EXPECT_EQ(check("reference", "reference"), 0);
+  EXPECT_EQ(check("cuda", "cuda"), 1);
+  const json differs = results_of(folder / "cuda").at(0);
+  EXPECT_EQ(differs.at("verdict"), "differs");
+  EXPECT_EQ(differs.at("counts").at("differs"), 1);
+  EXPECT_NE(differs.at("message").get<std::string>().find("gemma3n-cla"), std::string::npos);
 }
 
 TEST(Check, a_golden_can_be_listed_as_a_known_failure_by_its_name) {

@@ -33,12 +33,13 @@ void count(PropertyResult& result, VerdictKind kind, const std::string& name,
 constexpr const char* kOracleSentence =
     "Model and witness compute the logits that other software computed.";
 constexpr const char* kGoldenSentence =
-    "The float32 reference computes the approved logits, bit for bit.";
+    "The subject computes the logits approved for its arithmetic, bit for bit.";
 
-void verify_oracle_data(PropertyResult& result) {
-  result.property = "oracle";
-  result.sentence = kOracleSentence;
-  result.against_used = true;
+bool is_reference(const std::string& subject) {
+  return subject == "reference";
+}
+
+void verify_oracle_data(const std::string&, PropertyResult& result) {
   result.against = "stored float64 logits of transformers";
   for (const OracleResult& one : verify_oracle()) {
     result.budget_used = std::max(result.budget_used, one.budget_used);
@@ -53,21 +54,25 @@ VerdictKind verdict_of(GoldenStatus status) {
   return status == GoldenStatus::failed ? VerdictKind::broken : VerdictKind::differs;
 }
 
-void verify_goldens(PropertyResult& result) {
-  result.property = "golden";
-  result.sentence = kGoldenSentence;
-  result.against_used = true;
-  result.against = "approved logits";
-  for (const GoldenResult& one : verify_all({numerics_of_subject("reference")}))
+void verify_goldens(const std::string& subject, PropertyResult& result) {
+  const Numerics numerics = numerics_of_subject(subject);
+  result.against = "approved logits, " + numerics.kind;
+  for (const GoldenResult& one : verify_all({numerics}))
     count(result, verdict_of(one.status), one.name, one.message);
 }
 
-PropertyResult timed(void (*verify)(PropertyResult&), std::vector<ListedFailure> listed) {
+}  // namespace
+
+PropertyResult StoredCheck::verify(const std::string& subject,
+                                   std::vector<ListedFailure> listed) const {
   const auto start = std::chrono::steady_clock::now();
   PropertyResult result;
   result.listed = std::move(listed);
-  verify(result);
-  result.subject = "reference";
+  result.property = name;
+  result.sentence = sentence;
+  result.subject = subject;
+  result.against_used = true;
+  compare(subject, result);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (result.cases == 0) {  // nothing compared is not passed
     result.verdict = VerdictKind::not_applicable;
@@ -78,14 +83,10 @@ PropertyResult timed(void (*verify)(PropertyResult&), std::vector<ListedFailure>
   return result;
 }
 
-}  // namespace
-
 const std::vector<StoredCheck>& stored_checks() {
   static const std::vector<StoredCheck> checks = {
-      {"oracle", kOracleSentence,
-       [](std::vector<ListedFailure> listed) { return timed(verify_oracle_data, listed); }},
-      {"golden", kGoldenSentence,
-       [](std::vector<ListedFailure> listed) { return timed(verify_goldens, listed); }}};
+      {"oracle", kOracleSentence, "the subject reference", is_reference, verify_oracle_data},
+      {"golden", kGoldenSentence, "the subject reference or cuda", has_goldens, verify_goldens}};
   return checks;
 }
 

@@ -36,6 +36,13 @@ std::vector<Numerics> golden_numerics() {
   return all;
 }
 
+bool has_goldens(const std::string& subject) {
+  return std::any_of(kinds().begin(), kinds().end(), [&](const NumericsKind& kind) {
+    const auto& subjects = kind.subjects;
+    return std::find(subjects.begin(), subjects.end(), subject) != subjects.end();
+  });
+}
+
 Numerics numerics_of_subject(const std::string& subject) {
   std::vector<std::string> known;
   for (const NumericsKind& kind : kinds()) {

@@ -15,5 +15,6 @@ std::vector<Numerics> golden_numerics();
 /// The kind that the subject of this name has to reproduce, computed by that subject: "cuda:gpu"
 /// computes cuda-float32. Error KV3014 for subjects that no golden is about.
 Numerics numerics_of_subject(const std::string& subject);
+bool has_goldens(const std::string& subject);
 
 }  // namespace kvconform

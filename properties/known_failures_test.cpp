@@ -150,10 +150,13 @@ TEST(Ledger, AListedFailureOfACaseKeptFromEarlierIsKnownToo) {
   EXPECT_EQ(exit_code(other), 1);
 }
 
-TEST(Ledger, ChecksOfWhatIsStoredAreListedForTheReferenceAndByName) {
+TEST(Ledger, ChecksOfWhatIsStoredAreListedForSubjectsThatTheyAreAboutAndByName) {
   json oracle = entry("oracle", "reference");
   EXPECT_EQ(id_of(ledger(json::array({oracle, entry("golden", "reference")}))), "");
-  EXPECT_EQ(id_of(ledger(json::array({entry("oracle", kFaulty)}))), "KV2304");
+  EXPECT_EQ(id_of(ledger(json::array({entry("golden", "cuda")}))), "");
+  for (const json& wrong :
+       {entry("oracle", kFaulty), entry("golden", kFaulty), entry("oracle", "cuda")})
+    EXPECT_EQ(id_of(ledger(json::array({wrong}))), "KV2304") << wrong;
   json named = oracle;
   named["where"] = {{"case", "gemma3n-base"}};
   const auto read = parse_known_failures(ledger(json::array({oracle, named})), "ledger.json");
