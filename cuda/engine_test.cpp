@@ -165,13 +165,15 @@ TEST_P(EveryModel, what_a_session_takes_is_planned_before_it_is_opened) {
     options.start = start;
     const SessionPlan planned = plan_session(plain->config(), plain->plan(), options);
     const auto bytes = dv::allocated_bytes(), allocations = dv::allocation_count();
-    const Session session(plain, options);
+    Session session(plain, options);
     EXPECT_EQ(dv::allocated_bytes() - bytes, planned.bytes());
     const auto made = dv::allocation_count() - allocations;
     EXPECT_GT(made, 2 * planned.caches.size() + 1) << "a workspace, keys, values, rotary tables";
     EXPECT_EQ(session.workspaces().at(0).bytes(), planned.workspace_bytes);
     for (const SessionPlan::Cache& cache : planned.caches)
       EXPECT_EQ(session.bytes(plain->plan()[cache.layer]), std::int64_t(cache.bytes));
+    session.extend({prompt(5), prompt(3)});
+    EXPECT_EQ(dv::allocated_bytes() - bytes, planned.bytes()) << "after a step";
   }
 }
 

@@ -9,7 +9,6 @@
 
 #include "properties/case.h"
 #include "properties/model_variant.h"
-#include "properties/subjects/protocol_messages.h"
 #include "properties/temporary_folder.h"
 #include "reference/error.h"
 #include "reference/random.h"
@@ -111,10 +110,6 @@ void negate(TensorTable& table, const std::string& name) {
 }
 
 }  // namespace
-
-nlohmann::json ModelSource::text_config() const {
-  return kvconform::text_config(*checkpoint());
-}
 
 std::unique_ptr<ModelSource> make_model_source(const ModelSpec& spec) {
   if (!spec.folder.empty()) return std::make_unique<FolderSource>(spec.folder);

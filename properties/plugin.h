@@ -11,7 +11,7 @@
  *
  *     cc -shared -fPIC -I FOLDER_OF_THIS_FILE my_engine.c -o my_engine.so
  *
- * examples/toy_plugin.c and examples/reference_plugin.cpp are complete.
+ * examples/toy_plugin.c and examples/sessions_plugin.cpp are complete.
  */
 #ifndef KVCONFORM_PLUGIN_H
 #define KVCONFORM_PLUGIN_H

@@ -19,10 +19,6 @@
 namespace kvconform {
 namespace {
 
-// Somebody else's engine in Python takes 20 to 50 ms a case: unless more is asked for, a check of
-// it is over in a minute, too.
-constexpr std::int64_t kAdapterCases = 40;
-
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
@@ -219,7 +215,7 @@ class Run {
                                 const SubjectInfo& info) const {
     if (planned == 0 || options_.cases > 0) return planned;
     if (info.emulated) planned = std::min(planned, default_cases(CaseSize::emulated));
-    if (find_adapter(subject)) planned = std::min(planned, kAdapterCases);
+    if (const auto adapter = find_adapter(subject)) planned = std::min(planned, adapter->cases);
     return planned;
   }
 

@@ -41,8 +41,8 @@ DV_FN void multiply_piece(const ProjectionShared<tokens, groups>& s, const Proje
   const float* w = weight + std::size_t(piece) * kSumPiece * a.outputs + output;
   for (int k = 0; k < count; ++k) {
     float value = w[std::size_t(k) * a.outputs];
-    if (FAULT(projection_reads_weights_twice))
-      value = *static_cast<const volatile float*>(w + std::size_t(k) * a.outputs);
+    if (FAULT(projection_reads_weights_twice))  // the same number; the first read stays needed
+      value = fminf(value, *static_cast<const volatile float*>(w + std::size_t(k) * a.outputs));
 #pragma unroll
     for (int t = 0; t < tokens; ++t) sum[t] = fmaf(s.x[group][t][k], value, sum[t]);
   }

@@ -28,6 +28,7 @@ MEND = [
      "        offset = cache[0].offset if"),
 ]
 # As releases before had it: consumers read the position from a cache that the owner has advanced already (mlx-lm #1805).
+# 0.32.2 takes one position for the whole call.
 ADVANCED = [
     ("            keys, values = cache.keys_and_values()\n",
      "            keys, values = cache.keys_and_values()\n"
@@ -96,6 +97,11 @@ class MlxLm(unittest.TestCase):
     def test_the_release_computes_own_keys_without_a_cache(self):
         result = check("--property", "cache-independence")["cache-independence"]
         self.expect_small(result, "#1674", "projects its own")
+
+    def test_the_release_takes_one_position_for_the_whole_call(self):
+        result = check("--property", "prefill-equals-decode")["prefill-equals-decode"]
+        self.assertEqual(result["verdict"], "conforms", result["message"])
+        self.assertGreater(result["counts"]["conforms"], 8)
 
     def test_the_release_masks_what_padded_rows_may_see_once_a_batch_ring_has_wrapped(self):
         result = check("--property", "batch-rows")["batch-rows"]

@@ -45,6 +45,7 @@ class Session:
 
     def __init__(self, model, batch, capacity):
         self.model, self.capacity, self.lengths, self.longest = model, capacity, [0] * batch, [0] * batch
+        self.start = 0  # position of each row's first token
 
     def extend(self, tokens, wants_trace):
         if len(tokens) != len(self.lengths):
@@ -84,10 +85,11 @@ class Session:
 
     def books(self):
         """What `save` must keep besides the engine's own tensors."""
-        return {"capacity": self.capacity, "lengths": self.lengths, "longest": self.longest}
+        return {"capacity": self.capacity, "lengths": self.lengths, "longest": self.longest, "start": self.start}
 
     def with_books(self, books):
         self.capacity, self.lengths, self.longest = books["capacity"], books["lengths"], books["longest"]
+        self.start = books["start"]
         return self
 
     def report(self):
@@ -167,7 +169,9 @@ class Server:
             self.need("batch")
         if r.get("start", 0) > 0:
             self.need("start")
-        return {"session": self.add(self.sessions, model.open(r["batch"], r["capacity"]))}
+        session = model.open(r["batch"], r["capacity"])
+        session.start = r.get("start", 0)
+        return {"session": self.add(self.sessions, session)}
 
     def extend(self, r):
         return self.session(r).extend(r["tokens"], r.get("trace", False)).reply(r.get("trace"))

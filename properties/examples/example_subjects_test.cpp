@@ -1,10 +1,11 @@
-// The example subjects do what their pages say: the numpy one conforms to every property, the
-// minimal one claims nothing. Where python3 or numpy is missing the test did not run (exit code
-// 77).
+// The example subjects do what their pages say: the numpy one conforms to every property, the toy
+// has its bug and no other (that it is no Gemma apart). Where python3 or numpy is missing the test
+// did not run (exit code 77).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <stdexcept>
 
 #include "properties/property.h"
 #include "properties/runner.h"
@@ -47,12 +48,20 @@ TEST(ExampleSubjects, TheNumpyOneConformsToEveryProperty) {
   EXPECT_EQ(exit_code(summary), 0);
 }
 
-TEST(ExampleSubjects, TheMinimalOneClaimsNothingAndPassesNothing) {
-  const RunSummary summary = run(example("minimal_subject.py"));
-  for (const PropertyResult& result : summary.results) {
-    EXPECT_EQ(result.verdict, VerdictKind::not_applicable) << result.property;
-  }
-  EXPECT_EQ(exit_code(summary), 3);
+TEST(ExampleSubjects, TheToyHasOneBugThatShowsWhereTwoTokensComeInOneCall) {
+  const RunSummary summary = run(example("toy_subject.py"));
+  const auto verdict_of = [&](const std::string& property) {
+    for (const PropertyResult& result : summary.results)
+      if (result.property == property) return result.verdict;
+    throw std::out_of_range(property);
+  };
+  for (const char* sees_the_bug : {"cache-independence", "prefill-equals-decode", "chunking"})
+    EXPECT_EQ(verdict_of(sees_the_bug), VerdictKind::differs) << sees_the_bug;
+  for (const char* holds : {"causality", "batch-rows", "determinism", "errors-not-silence"})
+    EXPECT_EQ(verdict_of(holds), VerdictKind::conforms) << holds;
+  for (const char* not_offered : {"rollback", "save-and-restore", "memory-accounting"})
+    EXPECT_EQ(verdict_of(not_offered), VerdictKind::not_applicable) << not_offered;
+  EXPECT_EQ(exit_code(summary), 1);
 }
 
 }  // namespace

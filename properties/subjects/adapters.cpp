@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "properties/subject.h"
 #include "properties/subjects/child_process.h"
 #include "reference/error.h"
 
@@ -21,25 +23,46 @@ namespace fs = std::filesystem;
 
 struct Known {
   const char *name, *program, *settings, *description;
+  /// Somebody else's engine in Python takes 20 to 50 ms a case: a check is over in a minute, too.
+  std::int64_t cases;
   /// Words after the colon, one of each group at most; the first of a group is the default.
   std::vector<std::vector<std::string>> variants;
 };
 
 const std::vector<Known>& known_adapters() {
   static const std::vector<Known> all = {
+      {"llama-cpp",
+       "llama_cpp_adapter.py",
+       // An assertion of ggml would start a debugger to print a backtrace.
+       "GGML_NO_BACKTRACE=1 OMP_NUM_THREADS=1",
+       "llama.cpp b11549 on the CPU, or the build that KVCONFORM_LLAMA_CPP names",
+       300,  // it refuses nine models of ten, in no time
+       {{"gemma4", "gemma3n"},
+        {"float32", "float16"},
+        {"streams", "unified"},
+        {"swa", "swa-full"},
+        {"ubatch-512", "ubatch-4"}}},
       {"mlx-lm",
        "mlx_lm_adapter.py",
        // Compiled, each of its small fused functions starts a C++ compiler when first used.
        "MLX_DISABLE_COMPILE=1",
        "mlx-lm 0.32.2 on the CPU, or the checkout that KVCONFORM_MLX_LM names",
+       40,
        {{"float32", "bfloat16", "float16"}}},
       {"transformers",
        "transformers_adapter.py",
        "OMP_NUM_THREADS=1",
        "Hugging Face transformers 5.24.0 on the CPU",
-       {{"eager", "sdpa"}, {"dynamic", "recording", "static"}, {"float32", "bfloat16"}}}};
+       40,
+       {{"eager", "sdpa"},
+        {"dynamic", "recording", "static"},
+        {"all", "last"},
+        {"float32", "bfloat16"}}}};
   return all;
 }
+
+/// Exit status of make_environment after Ctrl-C. While it runs, std::system keeps Ctrl-C from us.
+constexpr int kInterrupted = 130;
 
 fs::path source_folder() {
   return KVCONFORM_ADAPTERS_SOURCE_DIR;
@@ -90,6 +113,7 @@ void require_variants(const Known& known, const std::string& variants) {
 Adapter adapter_of(const Known& known, const std::string& variants) {
   Adapter adapter;
   adapter.name = known.name;
+  adapter.cases = known.cases;
   adapter.environment = environments_folder() / known.name;
   adapter.is_ready = is_made(known, adapter.environment);
   adapter.command = fmt::format("{} exec {} -B {} {}", known.settings,
@@ -115,10 +139,12 @@ std::optional<Adapter> find_adapter(const std::string& subject) {
 
 void make_environment(const Adapter& adapter) {
   if (adapter.is_ready) return;
-  const std::string command =
-      fmt::format("{} {} {}", quoted_for_shell((source_folder() / "make_environment").string()),
-                  quoted_for_shell(adapter.name), quoted_for_shell(adapter.environment.string()));
-  if (std::system(command.c_str()) == 0) return;
+  const std::string command = fmt::format(
+      "exec {} {} {}", quoted_for_shell((source_folder() / "make_environment").string()),
+      quoted_for_shell(adapter.name), quoted_for_shell(adapter.environment.string()));
+  const int status = std::system(command.c_str());
+  if (status == 0) return;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kInterrupted) throw SubjectInterrupted();
   throw Error("KV2130",
               fmt::format("the Python environment of the adapter {} cannot be made in {}",
                           adapter.name, adapter.environment.string()),

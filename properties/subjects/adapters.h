@@ -10,6 +10,7 @@
 // Errors: KV2130 (no environment), KV2131 (no such variant).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@ struct Adapter {
   std::string command;                ///< for /bin/sh
   std::filesystem::path environment;  ///< folder of its packages
   bool is_ready = false;              ///< the environment exists and is up to date
+  std::int64_t cases = 0;  ///< of a property, unless more are asked for: enough after refusals
 };
 
 /// nullopt: not the name of an adapter.

@@ -266,6 +266,10 @@ json text_config(const Checkpoint& checkpoint) {
   return config;
 }
 
+json ModelSource::text_config() const {
+  return kvconform::text_config(*checkpoint());
+}
+
 std::string printable(const std::string& bytes, std::size_t most) {
   std::string shown;
   for (std::size_t i = 0; i < bytes.size();) {

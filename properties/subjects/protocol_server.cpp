@@ -17,19 +17,27 @@ namespace {
 
 using nlohmann::json;
 
-class LoadedFiles : public ModelSource {
+/// Read only by subjects that ask for a checkpoint of ours: a plugin reads, and refuses, for
+/// itself.
+class NamedFiles : public ModelSource {
  public:
-  LoadedFiles(const json& config, std::filesystem::path weights)
-      : checkpoint_(Checkpoint::open(config, weights)), weights_(std::move(weights)) {}
-  std::shared_ptr<const Checkpoint> checkpoint() const override { return checkpoint_; }
+  NamedFiles(const json& config, std::filesystem::path weights)
+      : config_(config), weights_(std::move(weights)) {}
+  std::shared_ptr<const Checkpoint> checkpoint() const override {
+    if (!checkpoint_) checkpoint_ = Checkpoint::open(config_, weights_);
+    return checkpoint_;
+  }
   std::filesystem::path weights_path() const override { return weights_; }
+  json text_config() const override { return config_; }
 
  private:
-  std::shared_ptr<const Checkpoint> checkpoint_;
+  json config_;
   std::filesystem::path weights_;
+  mutable std::shared_ptr<const Checkpoint> checkpoint_;
 };
 
 void append_numbers(std::string& payload, const std::vector<double>& values) {
+  payload.reserve(payload.size() + 4 * values.size());
   for (double value : values) {
     const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
     for (int shift = 0; shift < 32; shift += 8) payload += static_cast<char>(bits >> shift & 0xff);
@@ -105,9 +113,10 @@ Reply ProtocolServer::answer_request(const json& r) {
   const auto path = [&] { return std::filesystem::path(r.at("path").get<std::string>()); };
   const auto id = [](const char* name, std::int64_t value) { return Reply{{{name, value}}, ""}; };
   const auto load = [&] {
-    const LoadedFiles files(r.at("config"), r.at("weights").get<std::string>());
+    const NamedFiles files(r.at("config"), r.at("weights").get<std::string>());
+    const Subject::ModelId model_id = subject_->load(files);
     ++loads_;
-    return id("model", subject_->load(files));
+    return id("model", model_id);
   };
   const auto compute = [&](bool score) {
     const TokenRows tokens = r.at("tokens");
