@@ -1,10 +1,16 @@
 // Re-running, shrinking and locating. Shrinking walks RapidCheck's tree of shrinks: the first
-// simpler case that fails in the same way is taken, until none does or the time is over.
+// simpler case that fails in the same way is taken, until none does or the time is over. Several
+// are tried at a time, each on a subject of its own; that changes the time and not the case.
 #include "properties/failure_study.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include "properties/case_judge.h"
 #include "properties/generators/shrinkable_case.h"
@@ -23,65 +29,110 @@ bool is_clear(const Verdict& verdict) {
   return !(std::abs(expected - seen) <= 1e-3 * larger);  // not a number is clear, too
 }
 
+using Judges = std::vector<std::unique_ptr<CaseJudge>>;  ///< one a thread; made when first needed
+
+std::unique_ptr<CaseJudge> judge_for(const Case& test_case, const StudyLimits& limits) {
+  return std::make_unique<CaseJudge>(test_case.subject, test_case.against, limits.subject);
+}
+
+/// The first judge is there: what is wrong with the subject's name is said before anything runs.
+Judges judges_for(const Case& test_case, const StudyLimits& limits) {
+  Judges judges(static_cast<std::size_t>(std::max(1, limits.jobs)));
+  judges[0] = judge_for(test_case, limits);
+  return judges;
+}
+
 class Shrinker {
  public:
-  Shrinker(const Property& property, CaseJudge& judge, const Verdict& failure,
+  Shrinker(const Property& property, Judges& judges, const Verdict& failure,
            const StudyLimits& limits)
       : property_(property),
-        judge_(judge),
+        judges_(judges),
         kind_(failure.kind),
         clear_(is_clear(failure)),
         limits_(limits) {}
 
   Case run(const Case& failing) {
-    rc::Shrinkable<Case> smallest = shrinkable_case(failing);
-    while (std::optional<rc::Shrinkable<Case>> simpler = first_failing(smallest)) {
-      smallest = *simpler;
+    Tree smallest = shrinkable_case(failing);
+    for (std::size_t from = 0;;) {
+      const std::vector<Tree> simpler = branches_of(smallest);
+      const std::size_t found = first_failing(simpler, from);
+      if (found == simpler.size()) return smallest.value();
+      smallest = simpler[found];
+      // Those before it have just been tried; they come last.
+      from = found;
       ++steps_;
       if (limits_.on_step) limits_.on_step(smallest.value(), steps_, tried_);
     }
-    return smallest.value();
   }
 
  private:
-  std::optional<rc::Shrinkable<Case>> first_failing(const rc::Shrinkable<Case>& from) {
-    rc::Seq<rc::Shrinkable<Case>> candidates = from.shrinks();
-    while (!over()) {
-      rc::Maybe<rc::Shrinkable<Case>> candidate = candidates.next();
-      if (!candidate) return std::nullopt;
-      ++tried_;
-      if (fails_alike(candidate->value())) return *candidate;
-    }
-    return std::nullopt;
+  using Tree = rc::Shrinkable<Case>;
+
+  static std::vector<Tree> branches_of(const Tree& tree) {
+    std::vector<Tree> branches;
+    rc::Seq<Tree> next = tree.shrinks();
+    while (rc::Maybe<Tree> branch = next.next()) branches.push_back(*branch);
+    return branches;
   }
 
-  bool fails_alike(const Case& test_case) {
+  /// In the order of the tree, once around, beginning at `from`. Several are tried at a time; which
+  /// is found does not depend on how many. The size of `simpler` if none fails or the time is over.
+  std::size_t first_failing(const std::vector<Tree>& simpler, std::size_t from) {
+    const std::size_t count = simpler.size();
+    std::atomic<std::size_t> next = 0, found = count;
+    const auto work = [&](std::unique_ptr<CaseJudge>& judge) {
+      for (std::size_t i; !over() && (i = next++) < found;) {
+        ++tried_;
+        if (!fails_alike(judge, simpler[(from + i) % count].value())) continue;
+        for (std::size_t best = found; i < best && !found.compare_exchange_weak(best, i);) continue;
+      }
+    };
+    std::vector<std::thread> others;
+    const std::size_t useful = std::min(judges_.size(), count);
+    for (std::size_t j = 1; j < useful; ++j) others.emplace_back([&, j] { work(judges_[j]); });
+    work(judges_[0]);
+    for (std::thread& other : others) other.join();
+    if (error_) std::rethrow_exception(error_);
+    return found == count ? count : (from + found) % count;
+  }
+
+  bool fails_alike(std::unique_ptr<CaseJudge>& judge, const Case& test_case) {
     try {
-      const Verdict verdict = judge_.judge(property_, test_case, false);
+      if (!judge) judge = judge_for(test_case, limits_);
+      const Verdict verdict = judge->judge(property_, test_case, false);
       return verdict.kind == kind_ && (!clear_ || is_clear(verdict));
-    } catch (const Error&) {
-      return false;  // the simplification was no valid case after all
     } catch (const SubjectUnusable&) {
-      unusable_ = true;
-      return false;
+      ended_ = true;
+    } catch (const Error&) {
+      // the simplification was no valid case after all
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      error_ = std::current_exception();
+      ended_ = true;
     }
+    return false;
   }
 
   bool over() const {
-    if (unusable_) return true;
+    if (ended_) return true;
     if (limits_.stop != nullptr && limits_.stop->load()) return true;
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count() >=
-           limits_.seconds;
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    return seconds >= (tried_ < limits_.least_tried ? 10 : 1) * limits_.seconds;
   }
 
   const Property& property_;
-  CaseJudge& judge_;
+  Judges& judges_;
   VerdictKind kind_;
   bool clear_;  ///< the first failure was a clear one: so must the smallest be
   const StudyLimits& limits_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  int steps_ = 0, tried_ = 0;
-  bool unusable_ = false;  // the subject does not start any more
+  int steps_ = 0;
+  std::atomic<int> tried_ = 0;
+  std::atomic<bool> ended_ = false;  // an error, or a subject that does not start any more
+  std::mutex mutex_;
+  std::exception_ptr error_;
 };
 
 }  // namespace
@@ -117,7 +168,8 @@ Verdict judge_closely(CaseJudge& judge, const Property& property, const Case& te
 
 FailureStudy study_failure(const Property& property, const Case& test_case, const Verdict& seen,
                            const StudyLimits& limits) {
-  CaseJudge judge(test_case.subject, test_case.against, limits.subject);
+  Judges judges = judges_for(test_case, limits);
+  CaseJudge& judge = *judges[0];
   FailureStudy study{test_case, judge_closely(judge, property, test_case, seen.kind)};
   if (study.verdict.kind != seen.kind) {
     study.verdict.message = std::string("a second run of the same case was given the verdict ") +
@@ -125,7 +177,7 @@ FailureStudy study_failure(const Property& property, const Case& test_case, cons
     study.verdict.kind = VerdictKind::flaky;
     return study;
   }
-  study.smallest = Shrinker(property, judge, seen, limits).run(test_case);
+  study.smallest = Shrinker(property, judges, seen, limits).run(test_case);
   const Verdict smallest = judge_closely(judge, property, study.smallest, seen.kind);
   if (smallest.kind !=
       seen.kind) {  // a flaky subject can shrink to a case that does not fail again
@@ -175,9 +227,9 @@ Case shrink_case(const Case& test_case, const ShrinkOptions& options) {
       replay_case(test_case, {options.subject, options.against, 1, options.process});
   if (!now.failure) return test_case;
   const Case failing = now.failure->smallest;  // with the subjects filled in
-  CaseJudge judge(failing.subject, failing.against, options.process);
   const StudyLimits limits{options.seconds, options.stop, options.on_step, options.process};
-  return Shrinker(find_property(failing.property), judge, now.failure->verdict, limits)
+  Judges judges = judges_for(failing, limits);
+  return Shrinker(find_property(failing.property), judges, now.failure->verdict, limits)
       .run(failing);
 }
 

@@ -14,6 +14,10 @@ struct StudyLimits {
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const Case& smallest, int steps, int tried)> on_step = {};
   SubjectOptions subject = {};
+  /// Shrinking tries so many cases also where they take longer than that, though not ten times as
+  /// long: on a busy machine a case is as small as on an idle one.
+  int least_tried = 0;
+  int jobs = 1;  ///< cases that shrinking tries at a time, each on a subject of its own
 };
 
 struct FailureStudy {

@@ -11,7 +11,9 @@
 namespace kvconform {
 namespace {
 
-constexpr double kAdapterShrinkSeconds = 3;  // a case takes them 20 to 50 ms
+constexpr double kAdapterShrinkSeconds = 2;  // a case takes them 20 to 50 ms
+constexpr int kAdapterTried = 40;
+constexpr int kStudyJobs = 4;  // each starts a process, where the subject is one
 
 double shrink_seconds(const RunOptions& options, const std::string& subject) {
   return find_adapter(subject) ? std::min(options.shrink_seconds, kAdapterShrinkSeconds)
@@ -188,7 +190,9 @@ void PairResult::name_others(const std::vector<Record>& records, VerdictKind sho
 }
 
 FailureStudy PairResult::studied(const Case& test_case, const Verdict& seen, double seconds) const {
-  const StudyLimits limits{seconds, options_.stop, {}, subject_options(options_)};
+  StudyLimits limits{seconds, options_.stop, {}, subject_options(options_)};
+  limits.jobs = std::min(jobs_of(options_), kStudyJobs);
+  if (find_adapter(result_.subject)) limits.least_tried = kAdapterTried;
   try {
     return study_failure(property_, test_case, seen, limits);
   } catch (const SubjectInterrupted&) {

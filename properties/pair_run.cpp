@@ -44,6 +44,11 @@ SubjectOptions subject_options(const RunOptions& options) {
   return {options.timeout, options.stop};
 }
 
+int jobs_of(const RunOptions& options) {
+  if (options.jobs > 0) return options.jobs;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 CaseJudge& judge_of(Judges& judges, int worker, const RunOptions& options,
                     const std::string& subject) {
   auto& judge = judges[static_cast<std::size_t>(worker)];

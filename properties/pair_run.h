@@ -55,6 +55,7 @@ CaseJudge& judge_of(Judges& judges, int worker, const RunOptions& options,
                     const std::string& subject);
 
 SubjectOptions subject_options(const RunOptions& options);
+int jobs_of(const RunOptions& options);  ///< threads
 
 /// Case `index` of a property: of a generated model, or of one of the given ones.
 Case generate_case(const RunOptions& options, const Property& property, std::int64_t index,

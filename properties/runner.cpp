@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "properties/books.h"
 #include "properties/case_judge.h"
@@ -89,12 +88,12 @@ class Run {
     for (const std::string& subject : options_.subjects) {
       const auto subject_begin = Clock::now();
       judges_.clear();
-      judges_.resize(static_cast<std::size_t>(jobs()));
+      judges_.resize(static_cast<std::size_t>(jobs_of(options_)));
       unusable_ = false;
       for (std::size_t i = 0; i < properties_.size(); ++i) {
         ++step_;
         if (unusable_ || done_before(properties_[i]->name(), subject)) continue;
-        PairRun::Limits limits{planned_cases(), 0, jobs()};
+        PairRun::Limits limits{planned_cases(), 0, jobs_of(options_)};
         if (options_.seconds > 0) {  // what is left is shared among the properties still to run
           const double left = options_.seconds - seconds_since(subject_begin);
           limits.seconds = std::max(0.05, left / static_cast<double>(properties_.size() - i));
@@ -108,11 +107,6 @@ class Run {
   std::int64_t planned_cases() const {
     if (options_.cases > 0) return options_.cases;
     return options_.seconds > 0 ? 0 : default_cases(options_.size);
-  }
-
-  int jobs() const {
-    if (options_.jobs > 0) return options_.jobs;
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
 
   void open_folder() {

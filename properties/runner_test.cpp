@@ -48,15 +48,19 @@ std::string id_of(const RunOptions& options) {
   return "";
 }
 
-TEST(Runner, VerdictsAreTheSameForAnyNumberOfJobs) {
+TEST(Runner, VerdictsAndSmallestCasesAreTheSameForAnyNumberOfJobs) {
   RunOptions options = small_run("fault:query-after-append", "chunking");
+  options.shrink_seconds = 100;  // to the end, and not until the time is over
   const RunSummary one = run(options);
-  options.jobs = 2;
-  const RunSummary two = run(options);
-  EXPECT_EQ(one.counts, two.counts);
-  EXPECT_EQ(one.coverage.size(), two.coverage.size());
-  ASSERT_TRUE(one.results[0].failure && two.results[0].failure);
-  EXPECT_EQ(one.results[0].failure->found_at, two.results[0].failure->found_at);
+  options.jobs = 3;
+  const RunSummary three = run(options);
+  EXPECT_EQ(one.counts, three.counts);
+  EXPECT_EQ(one.coverage.size(), three.coverage.size());
+  ASSERT_TRUE(one.results[0].failure && three.results[0].failure);
+  const Failure &alone = *one.results[0].failure, &together = *three.results[0].failure;
+  EXPECT_EQ(alone.found_at, together.found_at);
+  EXPECT_EQ(to_json(alone.smallest), to_json(together.smallest));
+  EXPECT_NE(to_json(alone.smallest)["calls"].size(), 0u);
 }
 
 TEST(Runner, ShardsTogetherJudgeTheCasesOfOneRun) {
