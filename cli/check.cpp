@@ -156,7 +156,8 @@ void recorded(const RunOptions& run, RunSummary& summary, Part part) {
 }
 
 void print_summary(const RunSummary& summary, const RunOptions& run, int code) {
-  print("\n{}{}{}", summary_table(summary), held_against(summary), missing_coverage(summary));
+  print("\n{}{}{}{}", summary_table(summary), held_against(summary), missing_coverage(summary),
+        unasked_known_failures(summary));
   if (run.report.empty())
     write_out(kept_failures(summary));
   else

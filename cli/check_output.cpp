@@ -113,8 +113,12 @@ bool nothing_compared(const RunSummary& summary) {
 std::string outcome(const RunSummary& summary, int exit_code) {
   if (summary.interrupted) return "interrupted, incomplete";
   switch (exit_code) {
-    case 0:
-      return "conforms";
+    case 0: {
+      const auto known = summary.counts.find(VerdictKind::known);
+      if (known == summary.counts.end() || known->second == 0) return "conforms";
+      return fmt::format("conforms but for {} known failure{}", known->second,
+                         known->second == 1 ? "" : "s");
+    }
     case 1:
       return "does not conform";
     case 3:
@@ -176,6 +180,16 @@ std::string missing_coverage(const RunSummary& summary) {
     for (const auto& [name, coverage] : missing_classes(books))
       text += fmt::format("hard cases missing on {}: {}: {} of {}\n", subject, name, coverage.met,
                           coverage.required);
+  return text;
+}
+
+std::string unasked_known_failures(const RunSummary& summary) {
+  const auto& subjects = summary.asked.subjects;
+  std::string text;
+  for (const KnownFailure& entry : summary.asked.known)
+    if (std::find(subjects.begin(), subjects.end(), entry.subject) == subjects.end())
+      text += fmt::format("known failure of {}, not used: {} is not among the subjects\n",
+                          entry.property, plain_text(entry.subject));
   return text;
 }
 

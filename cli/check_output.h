@@ -20,6 +20,10 @@ std::string kept_failures(const RunSummary& summary);
 /// asked for.
 std::string missing_coverage(const RunSummary& summary);
 
+/// Entries of the ledger about subjects that were not asked for, a line each: a misspelt name would
+/// else be ignored in silence.
+std::string unasked_known_failures(const RunSummary& summary);
+
 /// "1200 cases in 31 s, 2322 cases a minute: conforms"
 std::string last_line(const RunSummary& summary, int exit_code);
 

@@ -136,9 +136,10 @@ Verdict judge_equivalence(const Case& test_case, Judgement& judgement, const Equ
     const bool trace = wants_traces(judgement);
     std::optional<LoadedModel> other;
     if (how.against_other) other.emplace(judgement.against, judgement.model);
-    OracleAnswers known(!config.bidirectional_all);
+    const bool causal = !config.bidirectional_all;
+    OracleAnswers known(causal, how.chunks);
     const auto ask_all = [&] {
-      for (TokenHistory& history : longest_histories(test_case.calls, !config.bidirectional_all)) {
+      for (TokenHistory& history : longest_histories(test_case.calls, causal, how.chunks)) {
         Output output = how.ask(other ? *other : model, history, trace);
         check_oracle(output, history, config);
         known.add(std::move(history), std::move(output));

@@ -52,6 +52,9 @@ Output ask_same_chunks_on_fresh_load(const LoadedModel& model, const TokenHistor
 
 struct Equivalence {
   Ask ask;
+  /// Chunks::same: an answer holds for rows whose tokens came in the same calls, and no others. For
+  /// oracles that feed a row as it was fed: else one row is blamed for the chunks of another.
+  Chunks chunks = Chunks::any;
   /// Hold the subject against `judgement.against` by budget, instead of against itself.
   bool against_other = false;
   /// What happens between oracle and calls; without it the oracle is asked last.

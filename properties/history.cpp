@@ -25,6 +25,13 @@ bool TokenHistory::is_prefix_of(const TokenHistory& other) const {
          std::equal(tokens.begin(), tokens.end(), other.tokens.begin());
 }
 
+bool covers(const TokenHistory& longer, const TokenHistory& history, bool causal, Chunks chunks) {
+  if (causal ? !history.is_prefix_of(longer) : !(history == longer)) return false;
+  return chunks == Chunks::any ||
+         (history.ends.size() <= longer.ends.size() &&
+          std::equal(history.ends.begin(), history.ends.end(), longer.ends.begin()));
+}
+
 void TokenHistory::take(const std::vector<int>& more) {
   if (more.empty()) return;
   tokens.insert(tokens.end(), more.begin(), more.end());
@@ -179,20 +186,19 @@ Transcript run_calls(Subject& subject, Subject::ModelId model, const std::vector
   return transcript;
 }
 
-std::vector<TokenHistory> longest_histories(const std::vector<Call>& calls, bool causal) {
-  const auto covers = [causal](const TokenHistory& longer, const TokenHistory& h) {
-    return causal ? h.is_prefix_of(longer) : h == longer;
-  };
+std::vector<TokenHistory> longest_histories(const std::vector<Call>& calls, bool causal,
+                                            Chunks chunks) {
   RowLedger ledger;
   std::vector<TokenHistory> longest;
   for (const Call& call : calls) {
     for (const RowSpan& span : ledger.apply(call)) {
       if (span.count() == 0) continue;
       const bool known = std::any_of(longest.begin(), longest.end(), [&](const TokenHistory& h) {
-        return covers(h, span.history);
+        return covers(h, span.history, causal, chunks);
       });
       if (known) continue;
-      std::erase_if(longest, [&](const TokenHistory& h) { return covers(span.history, h); });
+      std::erase_if(longest,
+                    [&](const TokenHistory& h) { return covers(span.history, h, causal, chunks); });
       longest.push_back(span.history);
     }
   }

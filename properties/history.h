@@ -32,6 +32,14 @@ struct TokenHistory {
   bool is_prefix_of(const TokenHistory& other) const;
 };
 
+/// Does it matter in which calls the tokens of a row came?
+enum class Chunks { any, same };
+
+/// What was computed for `longer`, position by position, says what is due for `history`: its tokens
+/// are the beginning of those (all of them where later tokens have a say), and with Chunks::same
+/// its calls ended where those did.
+bool covers(const TokenHistory& longer, const TokenHistory& history, bool causal, Chunks chunks);
+
 /// New positions of one row in one call: tokens[first], …, the last one.
 struct RowSpan {
   int row = 0;
@@ -94,6 +102,7 @@ Transcript run_calls(Subject& subject, Subject::ModelId model, const std::vector
 
 /// The histories that the calls end up with: what an oracle has to compute to know every position.
 /// For causal models without those that are the beginning of another one.
-std::vector<TokenHistory> longest_histories(const std::vector<Call>& calls, bool causal = true);
+std::vector<TokenHistory> longest_histories(const std::vector<Call>& calls, bool causal = true,
+                                            Chunks chunks = Chunks::any);
 
 }  // namespace kvconform

@@ -90,6 +90,19 @@ TEST(LongestHistories, BeginningsOfLongerOnesAreLeftOut) {
   EXPECT_EQ(longest_histories(calls, /*causal=*/false).size(), 3u);
 }
 
+TEST(LongestHistories, WhereChunksMatterTheSameTokensInOtherCallsAreAnotherHistory) {
+  std::vector<Call> calls = {open(1),         extend(0, {{1}}),    extend(0, {{2, 3}}),
+                             open(1),         extend(1, {{1, 2}}), open(1),
+                             extend(2, {{1}})};
+  calls[3].session = 1;
+  calls[5].session = 2;
+  EXPECT_EQ(longest_histories(calls).size(), 1u);
+  const auto longest = longest_histories(calls, true, Chunks::same);
+  ASSERT_EQ(longest.size(), 2u);  // session 2 came as session 0 began
+  EXPECT_EQ(longest[0].ends, (std::vector<int>{1, 3}));
+  EXPECT_EQ(longest[1].ends, (std::vector<int>{2}));
+}
+
 TEST(TokenHistory, TheChunksOfARowAreThoseOfTheTokensItKept) {
   TokenHistory row;
   row.take({1, 2, 3});

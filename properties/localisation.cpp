@@ -20,7 +20,8 @@ std::optional<Difference> locate(const Case& test_case, Judgement& judgement) {
   if (!wants_traces(judgement)) return std::nullopt;
   Verdict verdict;
   look_closer([&] {
-    verdict = judge_equivalence(test_case, judgement, {ask_score, /*against_other=*/true});
+    verdict =
+        judge_equivalence(test_case, judgement, {ask_score, Chunks::any, /*against_other=*/true});
   });
   return verdict.kind == VerdictKind::differs ? verdict.first_difference : std::nullopt;
 }

@@ -178,7 +178,7 @@ void OracleAnswers::add(TokenHistory history, Output output) {
 std::optional<Expected> OracleAnswers::find(const At& at) const {
   const TokenHistory& history = at.span.history;
   for (const Known& k : known_) {
-    if (causal_ ? history.is_prefix_of(k.history) : history == k.history) {
+    if (covers(k.history, history, causal_, chunks_)) {
       return Expected{&k.output, at.token, &k.history};
     }
   }
@@ -194,10 +194,9 @@ std::optional<Expected> SamePlace::find(const At& at) const {
   if (record == other_.end()) return std::nullopt;
   // Of the other run: its tokens further on may not be these.
   const TokenHistory& history = record->rows[&at.span - at.record.rows.data()].history;
-  const auto covers = [&](const TokenHistory& h) {
-    return causal_ ? history.is_prefix_of(h) : history == h;
-  };
-  const auto longest = std::find_if(longest_.begin(), longest_.end(), covers);
+  const auto longest = std::find_if(longest_.begin(), longest_.end(), [&](const TokenHistory& h) {
+    return covers(h, history, causal_, Chunks::any);
+  });
   if (longest == longest_.end()) return std::nullopt;
   return Expected{&record->output, at.index, &*longest};
 }

@@ -48,7 +48,8 @@ using Expectation = std::function<std::optional<Expected>(const At&)>;
 /// to.
 class OracleAnswers {
  public:
-  explicit OracleAnswers(bool causal) : causal_(causal) {}
+  explicit OracleAnswers(bool causal, Chunks chunks = Chunks::any)
+      : causal_(causal), chunks_(chunks) {}
   void add(TokenHistory history, Output output);
   std::optional<Expected> find(const At& at) const;
 
@@ -58,6 +59,7 @@ class OracleAnswers {
     Output output;
   };
   bool causal_;
+  Chunks chunks_;
   std::vector<Known> known_;
 };
 

@@ -23,7 +23,8 @@ class Agreement : public GeneratedProperty {
   std::vector<std::string> needs() const override { return {}; }
 
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
-    Verdict verdict = judge_equivalence(test_case, judgement, {ask_score, /*against_other=*/true});
+    Verdict verdict =
+        judge_equivalence(test_case, judgement, {ask_score, Chunks::any, /*against_other=*/true});
     if (verdict.kind != VerdictKind::differs || !judgement.traces) return verdict;
     const std::string rotary = rotary_cause(test_case, judgement);
     if (!rotary.empty()) verdict.cause = rotary;

@@ -26,7 +26,9 @@ class BatchRows : public GeneratedProperty {
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
     const bool scores = std::any_of(test_case.calls.begin(), test_case.calls.end(),
                                     [](const Call& c) { return c.kind == Call::Kind::score; });
-    return judge_equivalence(test_case, judgement, {scores ? ask_score : ask_same_chunks});
+    const Equivalence alone =
+        scores ? Equivalence{ask_score} : Equivalence{ask_same_chunks, Chunks::same};
+    return judge_equivalence(test_case, judgement, alone);
   }
 
  protected:

@@ -55,7 +55,7 @@ class HistoryIndependence : public GeneratedProperty {
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
     const auto other = with_negated_keys(judgement.model, 0);
     std::optional<LoadedModel> neighbour;
-    Equivalence how{ask_same_chunks_on_fresh_load};
+    Equivalence how{ask_same_chunks_on_fresh_load, Chunks::same};
     how.between = [&] {
       neighbour.emplace(judgement.subject, *other);
       const ModelConfig config = judgement.model.checkpoint()->config();

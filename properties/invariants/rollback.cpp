@@ -23,7 +23,7 @@ class Rollback : public GeneratedProperty {
   std::vector<std::string> needs() const override { return {"cache", "rewind"}; }
 
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
-    return judge_equivalence(test_case, judgement, {ask_same_chunks});
+    return judge_equivalence(test_case, judgement, {ask_same_chunks, Chunks::same});
   }
 
  protected:

@@ -27,14 +27,14 @@ class SaveAndRestore : public GeneratedProperty {
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
     const auto where = static_cast<Where>(choice_of(test_case, "restored into") % 3);
     if (where == Where::same_load)
-      return judge_equivalence(test_case, judgement, {ask_same_chunks});
+      return judge_equivalence(test_case, judgement, {ask_same_chunks, Chunks::same});
     const bool elsewhere = where == Where::another_instance && judgement.another;
     TwoLoads two(
         judgement.subject,
         elsewhere ? judgement.another : [&]() -> Subject& { return judgement.subject; });
     Judgement of_two{judgement.model, two, judgement.against, judgement.yardstick,
                      judgement.traces};
-    Verdict verdict = judge_equivalence(test_case, of_two, {ask_same_chunks});
+    Verdict verdict = judge_equivalence(test_case, of_two, {ask_same_chunks, Chunks::same});
     if (verdict.kind == VerdictKind::differs)
       verdict.message = (elsewhere ? "restored by another instance of the subject: "
                                    : "restored into another load of the model: ") +
