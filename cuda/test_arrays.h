@@ -67,9 +67,9 @@ class Watch : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo&) override {
     run_ = std::make_unique<dv::emu::CheckedRun>();
   }
-  void OnTestEnd(const testing::TestInfo&) override {
+  void OnTestEnd(const testing::TestInfo& info) override {
     for (const std::string& report : run_->reports()) ADD_FAILURE() << report;
-    EXPECT_GT(run_->accesses(), 0u) << "nothing was watched";
+    EXPECT_TRUE(run_->accesses() > 0 || info.result()->Skipped()) << "nothing was watched";
     run_.reset();
   }
   std::unique_ptr<dv::emu::CheckedRun> run_;
