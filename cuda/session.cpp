@@ -13,7 +13,7 @@ namespace {
 using TokenLists = std::vector<std::vector<int>>;
 
 const SessionOptions& checked(const ModelConfig& config, const SessionOptions& o) {
-  const bool overflows = o.capacity > std::numeric_limits<int>::max() - o.start;
+  const bool overflows = o.start >= 0 && o.capacity > std::numeric_limits<int>::max() - o.start;
   if (o.batch < 1 || o.capacity < 0 || o.start < 0 || overflows || o.chunk < 1 || o.reserve < 0 ||
       o.granularity < 1)
     throw Error("KV1507",
@@ -38,7 +38,7 @@ WorkspaceSizes workspace_sizes(const SessionOptions& o) {
   WorkspaceSizes sizes;
   sizes.tokens = o.chunk;
   sizes.batch = o.batch;
-  const int last = o.start + std::max(1, o.capacity) - 1;
+  const int last = o.start + (std::max(1, o.capacity) - 1);
   sizes.key_pieces = last / kKeyPiece - o.start / kKeyPiece + 1;
   return sizes;
 }

@@ -98,6 +98,13 @@ DV_FN float weighted_value(const AttentionShared<most_dim>& s, const Attention& 
   return sum;
 }
 
+/// Keys of a piece from `first` on. The last position may be that of int: its piece has no end
+/// there.
+DV_FN int keys_of_piece(const Work& w, int piece, int first) {
+  const int begin = piece * kKeyPiece;
+  return min(w.last - begin, kKeyPiece - 1) - (first - begin) + 1;
+}
+
 template <int most_dim>
 DV_KERNEL(128, 1)
 attention_loop_kernel(Attention a) {
@@ -109,7 +116,7 @@ attention_loop_kernel(Attention a) {
     s.out[i / a.head_dim][i % a.head_dim] = 0.f;
   for (int piece = w.first_piece; piece <= w.last_piece; ++piece) {
     const int first = max(w.first, piece * kKeyPiece);
-    const int count = min(w.last, piece * kKeyPiece + kKeyPiece - 1) - first + 1;
+    const int count = keys_of_piece(w, piece, first);
     weigh_keys(s, a, w, first, count);
     if (int(threadIdx.x) < w.heads)
       s.scale[threadIdx.x] = merge_piece(s.state[threadIdx.x], s.maximum[threadIdx.x],
@@ -143,7 +150,7 @@ attention_piece_kernel(Attention a) {
   const int piece = w.first_piece + blockIdx.z;
   if (piece > w.last_piece) return;  // a whole block
   const int first = max(w.first, piece * kKeyPiece);
-  const int count = min(w.last, piece * kKeyPiece + kKeyPiece - 1) - first + 1;
+  const int count = keys_of_piece(w, piece, first);
   weigh_keys(s, a, w, first, count);
   if (int(threadIdx.x) < w.heads) {
     float* to = piece_of(a, w.token, w.first_head + threadIdx.x, blockIdx.z);
