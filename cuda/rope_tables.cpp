@@ -38,6 +38,21 @@ struct Kind {
   bool operator==(const Kind&) const = default;
 };
 
+/// The different tables that the layers need, and which of them each layer reads.
+struct KindsOfLayers {
+  std::vector<Kind> kinds;
+  std::vector<int> of_layer;
+
+  KindsOfLayers(const std::vector<LayerPlan>& plan, const std::vector<int>& devices) {
+    for (const LayerPlan& layer : plan) {
+      const Kind kind{layer.rope, layer.head_dim, devices[layer.layer]};
+      const auto known = std::find(kinds.begin(), kinds.end(), kind);
+      of_layer.push_back(int(known - kinds.begin()));
+      if (known == kinds.end()) kinds.push_back(kind);
+    }
+  }
+};
+
 int positions_of(int capacity) {
   return std::max(1, capacity);
 }
@@ -46,13 +61,9 @@ int positions_of(int capacity) {
 
 RopeTables::RopeTables(const std::vector<LayerPlan>& plan, const std::vector<int>& devices,
                        int start, int capacity) {
-  std::vector<Kind> kinds;
-  for (const LayerPlan& layer : plan) {
-    const Kind kind{layer.rope, layer.head_dim, devices[layer.layer]};
-    const auto known = std::find(kinds.begin(), kinds.end(), kind);
-    table_of_layer_.push_back(int(known - kinds.begin()));
-    if (known != kinds.end()) continue;
-    kinds.push_back(kind);
+  KindsOfLayers needed(plan, devices);
+  table_of_layer_ = std::move(needed.of_layer);
+  for (const Kind& kind : needed.kinds) {
     const auto values = table(kind.rope, kind.head_dim, start, positions_of(capacity));
     tables_.emplace_back(kind.device, values.size(), "rotary table");
     tables_.back().upload(values.data());
@@ -60,14 +71,9 @@ RopeTables::RopeTables(const std::vector<LayerPlan>& plan, const std::vector<int
 }
 
 std::size_t RopeTables::floats(const std::vector<LayerPlan>& plan, int capacity) {
-  std::vector<Kind> kinds;
   std::size_t sum = 0;
-  for (const LayerPlan& layer : plan) {
-    const Kind kind{layer.rope, layer.head_dim, 0};
-    if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) continue;
-    kinds.push_back(kind);
+  for (const Kind& kind : KindsOfLayers(plan, std::vector<int>(plan.size())).kinds)
     sum += std::size_t(positions_of(capacity)) * kind.head_dim;
-  }
   return sum;
 }
 
