@@ -15,13 +15,14 @@ def result(subject, name, verdict="conforms", counts=None, **more):
             "cause": None, "shrunk": None, **more}
 
 
-def report(folder, subject, results, complete=True):
+def report(folder, subject, results, complete=True, asked=()):
     folder.mkdir()
     coverage = {"gemma3n: layers shared": {"met": 4, "required": 1}, "gemma3n: no layer shared": {"met": 2, "required": 1},
                 "gemma4: layers shared": {"met": 9, "required": 1}, "gemma4: window of one": {"met": 5, "required": 0}}
     books = {"name": "Engine", "version": "1.0", "dtype": "float32", "coverage": coverage}
     (folder / "summary.json").write_text(json.dumps(
-        {"seed": 7, "size": "default", "cases": 9, "complete": complete, "subjects": {subject: books}}))
+        {"seed": 7, "size": "default", "cases": 9, "complete": complete, "asked": {"properties": list(asked)},
+         "subjects": {subject: books}}))
     (folder / "results.jsonl").write_text("".join(json.dumps(r) + "\n" for r in results))
     return folder
 
@@ -61,8 +62,8 @@ class Verdicts(unittest.TestCase):
                 result("engine:fast,low", "chunking", "differs", {"conforms": 11, "differs": 1}),
                 result("engine:fast,low", "rollback", counts={"conforms": 2, "refused": 2},
                        reasons=[{"verdict": "refused", "text": "no room", "cases": 2}])]))
-        self.assertIn("| `engine` | float32 | Seed 7, size default, 15 cases | 6 | 9 | 0 | 0 | 3 | 0 |", text)
-        self.assertIn("| `engine:fast,low` | float32 | Seed 7, size default, 16 cases | 6 | 9 | 1 | 0 | 2 | 0 |", text)
+        self.assertIn("| `engine` | float32 | Seed 7, size default, 15 cases, 12 a property | 6 | 9 | 0 | 0 | 3 | 0 |", text)
+        self.assertIn("| `engine:fast,low` | float32 | Seed 7, size default, 16 cases, 12 a property | 6 | 9 | 1 | 0 | 2 | 0 |", text)
         self.assertIn("| property | engine | fast, low |", text)
         self.assertIn("| `chunking` | 12 | **differs**, 12 |", text)
         self.assertIn("| `rollback` | refused | 2 |", text)
@@ -72,6 +73,13 @@ class Verdicts(unittest.TestCase):
     def test_an_interrupted_run_is_called_so(self):
         text = verdicts(report(self.path / "a", "engine", [result("engine", "chunking")], complete=False))
         self.assertIn("the run was interrupted", text)
+
+    def test_what_was_not_asked_or_not_run_says_so(self):
+        text = verdicts(
+            report(self.path / "a", "engine", [result("engine", "chunking"), result("engine", "rollback")]),
+            report(self.path / "b", "engine:fast", [result("engine:fast", "chunking")], complete=False),
+            report(self.path / "c", "engine:low", [result("engine:low", "chunking")], asked=["chunking"]))
+        self.assertIn("| `rollback` | 3 | not run | not asked |", text)
 
     def test_every_engine_keeps_its_heading(self):
         text = verdicts(report(self.path / "a", "one", [result("one", "chunking")]),
