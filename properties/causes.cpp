@@ -133,14 +133,14 @@ std::string padded_ring_cause(const Case& test_case, const LayerPlan& layer, con
 
 }  // namespace
 
-std::string cause_by_path(const ModelConfig& config, const Difference& at, RightPath right) {
+std::string cause_by_path(const ModelConfig& config, const Difference& at, RightWay right) {
   if (at.part != "attention" || at.layer < 0 || at.layer >= config.num_layers) return "";
   const LayerPlan layer = plan_layers(config)[at.layer];
-  if (layer.owns_keys() || right == RightPath::unknown) return "";
+  if (layer.owns_keys() || (right != RightWay::called && right != RightWay::asked)) return "";
   const std::string who =
       fmt::format("layer {} is the first to part and reads the keys and values of layer {}; ",
                   layer.layer, layer.owner);
-  if (right == RightPath::cached) {
+  if (right == RightWay::called) {
     return who +
            "with a cache it is right, without one it does not get them: it projects its own "
            "(mlx-lm #1674)";

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "properties/case.h"
+#include "properties/two_ways.h"
 #include "properties/verdict.h"
 
 namespace kvconform {
@@ -11,10 +12,8 @@ namespace kvconform {
 /// Empty where no pattern fits.
 std::string likely_cause(const Case& test_case, const ModelConfig& config, const Difference& at);
 
-/// Which of a subject's two paths, with a cache and without, gives what the model gives.
-enum class RightPath { unknown, cached, uncached };
-
-/// What it means that the other path parts from it here; empty where no pattern fits.
-std::string cause_by_path(const ModelConfig& config, const Difference& at, RightPath right);
+/// What it means that one of a subject's two paths, with a cache (`called`) and without, parts from
+/// the other here, and which is right; empty where no pattern fits.
+std::string cause_by_path(const ModelConfig& config, const Difference& at, RightWay right);
 
 }  // namespace kvconform

@@ -152,7 +152,13 @@ Verdict judge_equivalence(const Case& test_case, Judgement& judgement, const Equ
     TranscriptComparison comparison = comparison_within(
         test_case, judgement, config, [&](const At& at) { return known.find(at); });
     if (how.against_other) comparison.bits = false, comparison.widening = 1;
-    return comparison.judge(seen);
+    Verdict verdict = comparison.judge(seen);
+    if (verdict.kind == VerdictKind::differs && judgement.traces && !how.against_other) {
+      const RightWay right = right_way(test_case, judgement, config, seen, known.transcript());
+      verdict.departs = describe_ways(right, how.names, test_case.against);
+      if (how.explain) how.explain(right, verdict);
+    }
+    return verdict;
   });
 }
 

@@ -11,6 +11,7 @@
 
 #include "properties/history.h"
 #include "properties/property.h"
+#include "properties/two_ways.h"
 
 namespace kvconform {
 
@@ -59,6 +60,9 @@ struct Equivalence {
   bool against_other = false;
   /// What happens between oracle and calls; without it the oracle is asked last.
   std::function<void()> between = {};
+  WayNames names = {};  ///< for a failure's report
+  /// Told which of the two ways is right, where a failure is looked at closely.
+  std::function<void(RightWay, Verdict&)> explain = {};
 };
 
 Verdict judge_equivalence(const Case& test_case, Judgement& judgement, const Equivalence& how);

@@ -20,15 +20,6 @@
 namespace kvconform {
 namespace {
 
-/// Is the difference more than rounding? Shrinking drifts towards cases in which a fault shows by a
-/// last bit only (one token, one weight near zero); those explain nothing to whoever reads them.
-bool is_clear(const Verdict& verdict) {
-  if (!verdict.first_difference) return true;
-  const double expected = verdict.first_difference->expected, seen = verdict.first_difference->seen;
-  const double larger = std::max(std::abs(expected), std::abs(seen));
-  return !(std::abs(expected - seen) <= 1e-3 * larger);  // not a number is clear, too
-}
-
 using Judges = std::vector<std::unique_ptr<CaseJudge>>;  ///< one a thread; made when first needed
 
 std::unique_ptr<CaseJudge> judge_for(const Case& test_case, const StudyLimits& limits) {
@@ -136,6 +127,13 @@ class Shrinker {
 };
 
 }  // namespace
+
+bool is_clear(const Verdict& verdict) {
+  if (!verdict.first_difference) return true;
+  const double expected = verdict.first_difference->expected, seen = verdict.first_difference->seen;
+  const double larger = std::max(std::abs(expected), std::abs(seen));
+  return !(std::abs(expected - seen) <= 1e-3 * larger);  // not a number is clear, too
+}
 
 namespace {
 

@@ -20,6 +20,10 @@ struct StudyLimits {
   int jobs = 1;  ///< cases that shrinking tries at a time, each on a subject of its own
 };
 
+/// Is the difference more than rounding? Failures that show by a last bit only (one token, one
+/// weight near zero), and shrinking drifts towards them, explain nothing to whoever reads them.
+bool is_clear(const Verdict& verdict);
+
 struct FailureStudy {
   Case smallest;
   Verdict verdict;  ///< of the smallest case, with traces; `flaky` if a second run did not fail

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "properties/case_judge.h"
+#include "properties/checkout_paths.h"
 #include "reference/error.h"
 #include "reference/random.h"
 
@@ -69,7 +70,7 @@ std::string failure_file_name(const std::string& property, const std::string& su
 
 fs::path regressions_folder() {
   const char* set = std::getenv("KVCONFORM_REGRESSIONS_DIR");
-  const fs::path folder = set != nullptr && *set != '\0' ? set : KVCONFORM_REGRESSIONS_SOURCE_DIR;
+  const fs::path folder = set != nullptr && *set != '\0' ? set : kRegressionsFolder;
   if (fs::is_directory(folder)) return folder;
   throw Error("KV2006", fmt::format("the folder of kept cases {} does not exist", folder.string()),
               "set KVCONFORM_REGRESSIONS_DIR to properties/regressions of a source tree");

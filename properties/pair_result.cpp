@@ -25,12 +25,15 @@ void move_one(VerdictCounts& counts, VerdictKind from, VerdictKind to) {
   ++counts[to];
 }
 
-/// The first of those with the verdict that the property is given.
+/// Of those with the verdict that the property is given, the first that is clear, or the first.
 const Record* worst_failure(const std::vector<Record>& records) {
   const Record* worst = nullptr;
+  const auto is_better = [&](const Verdict& verdict) {
+    if (worst == nullptr || is_worse(verdict.kind, worst->verdict.kind)) return true;
+    return verdict.kind == worst->verdict.kind && !is_clear(worst->verdict) && is_clear(verdict);
+  };
   for (const Record& record : records) {
-    if (!is_failure(record.verdict.kind)) continue;
-    if (worst == nullptr || is_worse(record.verdict.kind, worst->verdict.kind)) worst = &record;
+    if (is_failure(record.verdict.kind) && is_better(record.verdict)) worst = &record;
   }
   return worst;
 }
@@ -187,6 +190,23 @@ void PairResult::name_others(const std::vector<Record>& records, VerdictKind sho
   others.message = first->verdict.message;
   others.file = files_.keep(drawn(*first), std::to_string(first->index));
   result_.besides = std::move(others);
+}
+
+void PairResult::look_earlier(CaseJudge& judge, const std::vector<const Property*>& violated) {
+  if (!result_.failure || result_.failure->verdict.kind != VerdictKind::differs) return;
+  for (const Property* earlier : violated) {
+    if (!earlier->holds_of_any_case()) continue;
+    try {
+      const Verdict verdict = judge.judge(*earlier, result_.failure->smallest, /*traces=*/false);
+      if (verdict.kind != VerdictKind::differs) continue;
+    } catch (const SubjectUnusable&) {
+      return;  // the failure stands, and the next property will say so
+    } catch (const SubjectInterrupted&) {
+      return;
+    }
+    result_.failure->breaks_too = earlier->name();
+    return;
+  }
 }
 
 FailureStudy PairResult::studied(const Case& test_case, const Verdict& seen, double seconds) const {

@@ -29,6 +29,9 @@ class PairResult {
   /// time.
   void study(const std::vector<Record>& records, const std::function<void()>& before_shrinking);
 
+  /// Looks for what earlier properties, violated in this run, say of the failure studied.
+  void look_earlier(CaseJudge& judge, const std::vector<const Property*>& violated);
+
   /// The subject cannot be used at all.
   void give_up(const std::string& why);
   void not_applicable(const std::string& why);

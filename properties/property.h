@@ -50,6 +50,10 @@ class Property {
   virtual Case generate_for(const ModelSpec& model, std::uint64_t seed, std::uint64_t index,
                             CaseSize size) const = 0;
 
+  /// Is its sentence true of every valid case, also of one that another property drew? Such a
+  /// property, found violated, is looked for in the failures of those after it.
+  virtual bool holds_of_any_case() const { return false; }
+
   /// Never throws for anything the subject does; SubjectBroken and refusals become verdicts.
   virtual Verdict judge(const Case& test_case, Judgement& judgement) const = 0;
 };

@@ -170,6 +170,7 @@ class Run {
         tell(property, subject, steps, shrinking);
       });
     }
+    if (!unusable_) result.look_earlier(*judges_[0], violated_before(subject));
     PropertyResult& line = result.result();
     line.seconds = pair.seconds();
     line.whole = !pair.stopped();
@@ -179,6 +180,15 @@ class Run {
     }
     keep(line);
     return line.whole;
+  }
+
+  std::vector<const Property*> violated_before(const std::string& subject) const {
+    std::vector<const Property*> violated;
+    for (const PropertyResult& result : summary_.results) {
+      if (result.subject == subject && result.verdict == VerdictKind::differs)
+        violated.push_back(&find_property(result.property));
+    }
+    return violated;
   }
 
   /// What comes before generated cases. An answer is that of run_pair: there is nothing more to do.

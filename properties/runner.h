@@ -40,6 +40,8 @@ struct Failure {
   std::filesystem::path file;  ///< where it can be replayed from
   std::uint64_t found_at = 0;  ///< index of the generated case it was shrunk from
   bool kept = false;           ///< a case kept from earlier, not a generated one
+  /// An earlier property, found violated in the same run, that the smallest case breaks as well.
+  std::string breaks_too = {};
 };
 
 /// Another way to fail than the one shown: `differs` beside `broken`.

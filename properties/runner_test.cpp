@@ -118,6 +118,42 @@ TEST(Runner, AFailureIsShrunkLocatedAndReplays) {
   std::filesystem::remove_all(result.failure->file.parent_path());
 }
 
+/// What a run says of a property on a subject, after the properties named before it.
+std::optional<Failure> failure_of(const std::string& subject, const std::string& property,
+                                  const std::vector<std::string>& before = {}) {
+  RunOptions options = small_run(subject, property);
+  options.properties.insert(options.properties.begin(), before.begin(), before.end());
+  return run(options).results.back().failure;
+}
+
+TEST(Runner, AFailureSaysWhichOfTwoWaysDeparts) {
+  const auto departs = [](const char* fault, const char* property) {
+    const auto failure = failure_of(fault, property);
+    return failure ? failure->verdict.departs : "no failure";
+  };
+  EXPECT_EQ(departs("fault:own-keys-without-cache", "cache-independence"),
+            "with a cache agrees with reference:double, without a cache does not");
+  EXPECT_EQ(departs("fault:window-one-too-wide-in-prefill", "prefill-equals-decode"),
+            "given token by token agrees with reference:double, given at once does not");
+  EXPECT_EQ(departs("fault:window-one-too-narrow-in-decode", "prefill-equals-decode"),
+            "given at once agrees with reference:double, given token by token does not");
+  EXPECT_EQ(departs("fault:query-after-append", "prefill-equals-decode"),
+            "neither given at once nor given token by token agrees with reference:double");
+}
+
+TEST(Runner, AFailureNamesTheEarlierPropertyThatItsCaseBreaksAsWell) {
+  const auto first = failure_of("fault:query-after-append", "cache-independence");
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->breaks_too, "");
+  const auto echo = failure_of("fault:query-after-append", "agreement", {"cache-independence"});
+  ASSERT_TRUE(echo);
+  EXPECT_EQ(echo->breaks_too, "cache-independence");
+  // Its cases differ in which layers share: the first property holds on each of them.
+  const auto other = failure_of("fault:own-keys-without-cache", "topology", {"cache-independence"});
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->breaks_too, "");
+}
+
 TEST(Runner, WrongOptionsAreRefusedBeforeAnythingRuns) {
   EXPECT_EQ(id_of(small_run("nonsense", "chunking")), "KV2101");
   EXPECT_EQ(id_of(small_run("reference", "nonsense")), "KV2301");

@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 
+#include "properties/checkout_paths.h"
 #include "properties/faults/faults.h"
 #include "properties/reports/plain_text.h"
 #include "properties/subjects/adapters.h"
@@ -159,7 +160,7 @@ std::unique_ptr<Subject> plugin(const std::string& file, const SubjectOptions& o
                 "name a shared library with the interface of properties/plugin.h");
   }
   const std::string command =
-      fmt::format("exec {} {}", quoted_for_shell(KVCONFORM_PLUGIN_HOST),
+      fmt::format("exec {} {}", quoted_for_shell(kPluginHost),
                   quoted_for_shell(std::filesystem::absolute(file).string()));
   return std::make_unique<ProcessSubject>(command, options);
 }

@@ -185,6 +185,12 @@ std::optional<Expected> OracleAnswers::find(const At& at) const {
   return std::nullopt;
 }
 
+Transcript OracleAnswers::transcript() const {
+  Transcript all;
+  for (const Known& k : known_) all.push_back({0, {{0, k.history, 0}}, k.output});
+  return all;
+}
+
 SamePlace::SamePlace(const Transcript& other, const std::vector<Call>& calls, bool causal)
     : other_(other), causal_(causal), longest_(longest_histories(calls, causal)) {}
 

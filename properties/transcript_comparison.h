@@ -52,6 +52,7 @@ class OracleAnswers {
       : causal_(causal), chunks_(chunks) {}
   void add(TokenHistory history, Output output);
   std::optional<Expected> find(const At& at) const;
+  Transcript transcript() const;  ///< as if each history had been one call of one row
 
  private:
   struct Known {

@@ -49,8 +49,10 @@ struct Verdict {
   VerdictKind kind = VerdictKind::conforms;
   std::string message;  ///< one line for people
   std::optional<Difference> first_difference;
-  double budget_used = 0;        ///< the largest share over the case
-  std::string cause;             ///< likely cause, where the pattern is known
+  double budget_used = 0;  ///< the largest share over the case
+  std::string cause;       ///< likely cause, where the pattern is known
+  /// Of two ways that should be equal: which agrees with the implementation held against.
+  std::string departs = {};
   DeviationMap deviations = {};  ///< of a located difference; empty where nothing was traced
   /// Configs of the models that the property made of the case's: the difference lies in one of
   /// them. Empty: in the case's own.

@@ -22,6 +22,8 @@ class Agreement : public GeneratedProperty {
   const char* source() const override { return "model-spec.md, numerics.md"; }
   std::vector<std::string> needs() const override { return {}; }
 
+  bool holds_of_any_case() const override { return true; }
+
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
     Verdict verdict =
         judge_equivalence(test_case, judgement, {ask_score, Chunks::any, /*against_other=*/true});

@@ -7,34 +7,11 @@
 #include "properties/causes.h"
 #include "properties/equivalence.h"
 #include "properties/generated_property.h"
-#include "properties/history.h"
 #include "properties/invariants/invariants.h"
-#include "properties/localisation.h"
 #include "properties/shrinking.h"
 
 namespace kvconform {
 namespace {
-
-/// The tokens of the case's rows, each scored with no cache.
-Case scored(const Case& test_case) {
-  Case scores = test_case;
-  scores.calls.clear();
-  for (const TokenHistory& history : longest_histories(test_case.calls, true)) {
-    Call call;
-    call.kind = Call::Kind::score;
-    call.tokens = {history.tokens};
-    scores.calls.push_back(call);
-  }
-  return scores;
-}
-
-/// Asks what the subject is held against; only where traces are wanted.
-RightPath right_path(const Case& test_case, Judgement& judgement) {
-  const bool cached = !locate(test_case, judgement);
-  const bool uncached = !locate(scored(test_case), judgement);
-  if (cached == uncached) return RightPath::unknown;
-  return cached ? RightPath::cached : RightPath::uncached;
-}
 
 class CacheIndependence : public GeneratedProperty {
  public:
@@ -45,14 +22,17 @@ class CacheIndependence : public GeneratedProperty {
   const char* source() const override { return "mlx-lm #1674, transformers #45312"; }
   std::vector<std::string> needs() const override { return {"score", "cache"}; }
 
+  bool holds_of_any_case() const override { return true; }
+
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
-    Verdict verdict = judge_equivalence(test_case, judgement, {ask_score});
-    if (verdict.kind != VerdictKind::differs || !wants_traces(judgement)) return verdict;
-    if (!verdict.first_difference) return verdict;
-    const std::string cause = cause_by_path(config_of(test_case.model), *verdict.first_difference,
-                                            right_path(test_case, judgement));
-    if (!cause.empty()) verdict.cause = cause;
-    return verdict;
+    Equivalence how{ask_score};
+    how.names = {"with a cache", "without a cache"};
+    how.explain = [&](RightWay right, Verdict& verdict) {
+      const std::string cause =
+          cause_by_path(config_of(test_case.model), *verdict.first_difference, right);
+      if (!cause.empty()) verdict.cause = cause;
+    };
+    return judge_equivalence(test_case, judgement, how);
   }
 
  protected:

@@ -21,8 +21,12 @@ class Chunking : public GeneratedProperty {
   }
   std::vector<std::string> needs() const override { return {"cache", "chunked"}; }
 
+  bool holds_of_any_case() const override { return true; }
+
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
-    return judge_equivalence(test_case, judgement, {ask_one_shot});
+    Equivalence how{ask_one_shot};
+    how.names = {"in these chunks", "in one call"};
+    return judge_equivalence(test_case, judgement, how);
   }
 
  protected:

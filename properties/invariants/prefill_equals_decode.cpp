@@ -19,8 +19,12 @@ class PrefillEqualsDecode : public GeneratedProperty {
   const char* source() const override { return "mlx-lm #1805, mlx-lm #390, mlxcel #412"; }
   std::vector<std::string> needs() const override { return {"cache"}; }
 
+  bool holds_of_any_case() const override { return true; }
+
   Verdict judge(const Case& test_case, Judgement& judgement) const override {
-    return judge_equivalence(test_case, judgement, {ask_token_by_token});
+    Equivalence how{ask_token_by_token};
+    how.names = {"given at once", "given token by token"};
+    return judge_equivalence(test_case, judgement, how);
   }
 
  protected:

@@ -91,6 +91,10 @@ std::string describe_others(const OtherFailure& others) {
                      others.cases == 1 ? "" : "s", others.message, again);
 }
 
+std::string describe_earlier(const std::string& property) {
+  return fmt::format("{}, which this case breaks as well: one fault may explain both", property);
+}
+
 std::string describe_place(const Difference& at) {
   std::string text;
   const auto add = [&](bool known, const std::string& words) {
@@ -147,6 +151,8 @@ std::string failure_text(const PropertyResult& result) {
                                ? std::string("none: the same bits, or a finite number, were due")
                                : times_of_budget(verdict.budget_used) + " the error budget");
   }
+  if (!verdict.departs.empty()) text += line("departs", verdict.departs);
+  if (!failure.breaks_too.empty()) text += line("first see", describe_earlier(failure.breaks_too));
   if (!verdict.cause.empty()) text += line("cause", verdict.cause);
   const std::string command = replay_command(result);
   if (!command.empty()) text += line("again", command);

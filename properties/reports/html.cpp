@@ -187,6 +187,9 @@ std::string failure_panel(const RunSummary& summary, const PropertyResult& resul
   }
   if (std::isfinite(failure.verdict.budget_used) && failure.verdict.budget_used > 0)
     out += item("budget", times_of_budget(failure.verdict.budget_used) + " the error budget");
+  out += item("departs", text(failure.verdict.departs));
+  if (!failure.breaks_too.empty())
+    out += item("first see", text(describe_earlier(failure.breaks_too)));
   out += item("cause", text(failure.verdict.cause));
   out += item("case", case_link(failure));
   const std::string again = text(replay_command(result));

@@ -197,6 +197,8 @@ PropertyResult result_from(const json& value, const Path& folder) {
   failure.verdict.message = result.message;
   failure.verdict.budget_used = result.budget_used;
   if (value.at("cause").is_string()) failure.verdict.cause = value.at("cause");
+  failure.verdict.departs = value.value("departs", "");
+  failure.breaks_too = value.value("breaks_too", "");
   if (value.at("first_difference").is_object())
     failure.verdict.first_difference = difference_from_json(value.at("first_difference"));
   if (value.contains("deviations"))
@@ -356,6 +358,8 @@ json result_json(const PropertyResult& result) {
     value["first_difference"] = to_json(*failure.verdict.first_difference);
   }
   if (!failure.verdict.cause.empty()) value["cause"] = failure.verdict.cause;
+  if (!failure.verdict.departs.empty()) value["departs"] = failure.verdict.departs;
+  if (!failure.breaks_too.empty()) value["breaks_too"] = failure.breaks_too;
   const CaseExtent extent = extent_of(failure.smallest);
   value["shrunk"] = {{"layers", extent.layers}, {"prompt", extent.prompt}, {"calls", extent.calls}};
   return value;

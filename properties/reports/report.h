@@ -41,6 +41,9 @@ std::string replay_command(const PropertyResult& result);
 /// A place in words: "layer 1, attention, call 2, row 0, token 5".
 std::string describe_place(const Difference& at);
 
+/// What it means that a failing case breaks an earlier property as well.
+std::string describe_earlier(const std::string& property);
+
 /// "expected 1.5, seen 2"; without the first where any finite number would have done.
 std::string describe_values(const Difference& at);
 

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "properties/checkout_paths.h"
 #include "properties/subject.h"
 #include "properties/subjects/child_process.h"
 #include "reference/error.h"
@@ -65,12 +66,12 @@ const std::vector<Known>& known_adapters() {
 constexpr int kInterrupted = 130;
 
 fs::path source_folder() {
-  return KVCONFORM_ADAPTERS_SOURCE_DIR;
+  return kAdaptersFolder;
 }
 
 fs::path environments_folder() {
   const char* other = std::getenv("KVCONFORM_ENVIRONMENTS");
-  return other != nullptr && *other != '\0' ? other : KVCONFORM_ENVIRONMENTS_DIR;
+  return other != nullptr && *other != '\0' ? other : kEnvironmentsFolder;
 }
 
 std::string content_of(const fs::path& file) {
