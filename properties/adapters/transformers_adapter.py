@@ -205,8 +205,8 @@ class TorchSession(Session):
         next_token = torch.nn.functional.pad(mask[:, :kept], (0, 1), value=1)
         for r, crowded in enumerate(self.crowded(next_token, kept)):
             if crowded and lengths[r] < self.lengths[r]:
-                wrapped = self.longest[r] > self.model.window()
-                refuse("invalid" if wrapped else "unsupported", "rows are rewound by unequal numbers in a sliding window")
+                beyond = self.longest[r] > self.model.window() and self.longest[r] - lengths[r] > Engine.MARGIN
+                refuse("invalid" if beyond else "unsupported", "rows are rewound by unequal numbers in a sliding window")
         if count:
             self.crop(count)
         self.mask = mask[:, :kept]

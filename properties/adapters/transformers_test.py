@@ -52,6 +52,11 @@ class Transformers(unittest.TestCase):
             output, results = check("process:" + command, "--property", "batch-rows")
         self.assertEqual(results[0]["verdict"], "differs", output)
 
+    def test_what_the_adapter_cannot_rewind_within_the_margin_is_unsupported_and_not_invalid(self):
+        run = subprocess.run([KVCONFORM, "replay", HERE / "cases" / "transformers_unequal_rewind.json", "--timeout", "200"],
+                             capture_output=True, text=True)
+        self.assertIn("refused: rows are rewound by unequal numbers", run.stdout + run.stderr)
+
     def script(self, name):
         return subprocess.run([ENVIRONMENT / "bin" / "python", "-B", HERE / "scripts" / name], capture_output=True,
                               text=True)
