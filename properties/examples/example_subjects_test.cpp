@@ -57,11 +57,26 @@ TEST(ExampleSubjects, TheToyHasOneBugThatShowsWhereTwoTokensComeInOneCall) {
   };
   for (const char* sees_the_bug : {"cache-independence", "prefill-equals-decode", "chunking"})
     EXPECT_EQ(verdict_of(sees_the_bug), VerdictKind::differs) << sees_the_bug;
-  for (const char* holds : {"causality", "batch-rows", "determinism", "errors-not-silence"})
+  for (const char* holds : {"causality", "batch-rows", "rollback", "greedy-speculation",
+                            "determinism", "errors-not-silence"})
     EXPECT_EQ(verdict_of(holds), VerdictKind::conforms) << holds;
-  for (const char* not_offered : {"rollback", "save-and-restore", "memory-accounting"})
+  for (const char* not_offered : {"fork-and-reorder", "save-and-restore", "memory-accounting"})
     EXPECT_EQ(verdict_of(not_offered), VerdictKind::not_applicable) << not_offered;
   EXPECT_EQ(exit_code(summary), 1);
+}
+
+TEST(ExampleSubjects, TheToysTraceSaysWhereItsBugIs) {
+  const RunSummary summary = run(example("toy_subject.py"));
+  for (const PropertyResult& result : summary.results) {
+    if (result.property != "prefill-equals-decode") continue;
+    ASSERT_TRUE(result.failure && result.failure->verdict.first_difference);
+    const Difference& at = *result.failure->verdict.first_difference;
+    EXPECT_EQ(at.layer, 0);
+    EXPECT_EQ(at.part, "attention");
+    EXPECT_EQ(at.token, 1);
+    return;
+  }
+  FAIL() << "not run";
 }
 
 }  // namespace
