@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "properties/subjects/child_process.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform::bench {
@@ -196,8 +197,8 @@ std::vector<std::string> machine_warnings() {
   const double load = first_number_of("/proc/loadavg");
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   if (load > 0.5 * cores)
-    warnings.push_back(
-        fmt::format("other programs are running: load {:.1f} on {} processors", load, cores));
+    warnings.push_back(fmt::format("other programs are running: load {:.1f} on {}", load,
+                                   counted(cores, "processor")));
   if (const double stolen = stolen_share(); stolen > 0.01)
     warnings.push_back(fmt::format(
         "a hypervisor has given {:.0f} % of the processor time to others", 100 * stolen));

@@ -10,6 +10,7 @@
 #include "bench/plot.h"
 #include "bench/report_sharing.h"
 #include "properties/environment.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform::bench {
@@ -258,13 +259,15 @@ Document run_document(const Results& results, const RunFacts& facts) {
   const auto wrong = wrong_entries(results);
   Document document;
   document.good = wrong.empty();
-  document.title = wrong.empty() ? "Benchmarks: every result is right"
-                                 : fmt::format("Benchmarks: {} results are wrong", wrong.size());
+  document.title = wrong.empty()
+                       ? "Benchmarks: every result is right"
+                       : fmt::format("Benchmarks: {} {} wrong", counted(wrong.size(), "result"),
+                                     agreeing(wrong.size(), "is", "are"));
   document.subtitle = fmt::format(
-      "kvconform {} · size {} · {} benchmarks, each verified in the run that timed or counted it · "
+      "kvconform {} · size {} · {}, each verified in the run that timed or counted it · "
       "{:.0f} s",
       facts.commit.empty() ? "of an unknown commit" : facts.commit, facts.size,
-      results.entries.size(), facts.seconds);
+      counted(results.entries.size(), "benchmark"), facts.seconds);
   if (!wrong.empty()) document.sections.push_back(wrong_section(wrong));
   for (const Section& section :
        {computed_sharing(), measured_sharing(results), length_section(results),

@@ -6,6 +6,7 @@
 #include "bench/plot.h"
 #include "bench/report.h"
 #include "bench/report_sharing.h"
+#include "reference/counted.h"
 
 namespace kvconform::bench {
 namespace {
@@ -61,9 +62,8 @@ std::string change_text(const CountChange& change) {
 Section count_section(const Comparison& comparison) {
   const CountComparison& counts = comparison.counts;
   Section section{"Exact counts", {}, {}, {}};
-  section.sentences = {
-      fmt::format("{} numbers compared, {} moved. They are exact: a difference is a fact.",
-                  counts.compared, counts.changes.size())};
+  section.sentences = {fmt::format("{} compared, {} moved. They are exact: a difference is a fact.",
+                                   counted(counts.compared, "number"), counts.changes.size())};
   for (const std::string& name : counts.only_before)
     section.sentences.push_back("Only in the old results: " + name);
   for (const std::string& name : counts.only_after)
@@ -111,8 +111,9 @@ Document compare_document(const Comparison& comparison, const CompareFacts& fact
   document.good = !missed && !noisy;
   document.title = missed  ? "Comparison: a gate was missed"
                    : noisy ? "Comparison: inconclusive, times are too noisy for the gate"
-                           : fmt::format("Comparison: {} counts moved, {} times changed",
-                                         comparison.counts.changes.size(), changed);
+                           : fmt::format("Comparison: {} moved, {} changed",
+                                         counted(comparison.counts.changes.size(), "count"),
+                                         counted(changed, "time"));
   document.subtitle = fmt::format("old: {} · new: {}", facts.before, facts.after);
   Section wrong{"Wrong results", comparison.wrong, {}, {}};
   if (!comparison.wrong.empty()) document.sections.push_back(wrong);

@@ -187,6 +187,23 @@ TEST(BadCall, plugins_and_variants_that_do_not_exist_are_refused_before_anything
     expect_refused({"check", "--subject", subject}, "KV2131", "has no variant");
 }
 
+TEST(BadCall, a_program_or_library_without_its_kind_is_refused_with_the_whole_name) {
+  const auto meant = [](const std::string& subject, const std::string& whole) {
+    expect_refused({"check", "--subject", subject}, "KV2101", "did you mean --subject '" + whole);
+  };
+  meant("python3 engine.py", "process:python3 engine.py'?");
+  meant("engine.py", "process:exec python3 ./engine.py'?");
+  meant("/opt/engine.so", "plugin:/opt/engine.so'?");
+  const TemporaryFolder folder;
+  const std::string program = folder.path() / "engine", words = folder.path() / "words";
+  write(program, "");
+  write(words, "");
+  fs::permissions(program, fs::perms::owner_all);
+  meant(program, "process:exec " + program + "'?");
+  for (const std::string& other : {words, std::string("proces:python3 engine.py")})
+    expect_refused({"check", "--subject", other}, "KV2101", "remedy: use one of: reference");
+}
+
 TEST(BadCall, a_list_does_not_hide_wrong_names_beside_it) {
   expect_refused({"check", "--list", "--property", "no-such-property"}, "KV4008", "no-such");
   expect_refused({"check", "--list", "--subject", "no-such-subject"}, "KV2101", "no-such");

@@ -16,6 +16,7 @@
 #include "cli/numbers.h"
 #include "cli/output.h"
 #include "properties/temporary_folder.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform::cli {
@@ -140,7 +141,7 @@ void print_counts(const CountComparison& counts) {
           change.after, change.regression ? coloured("  more", Colour::red, Stream::out) : "");
   for (const std::string& name : counts.only_before) print("only in the old: {}\n", name);
   for (const std::string& name : counts.only_after) print("only in the new: {}\n", name);
-  print("{} counts compared, {} moved\n", counts.compared, counts.changes.size());
+  print("{} compared, {} moved\n", counted(counts.compared, "count"), counts.changes.size());
 }
 
 nlohmann::json comparison_json(const Comparison& comparison, const CompareFacts& facts) {

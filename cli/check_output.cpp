@@ -20,6 +20,7 @@
 #include "properties/property.h"
 #include "properties/reports/plain_text.h"
 #include "properties/reports/report.h"
+#include "reference/counted.h"
 
 namespace kvconform::cli {
 namespace {
@@ -116,8 +117,7 @@ std::string outcome(const RunSummary& summary, int exit_code) {
     case 0: {
       const auto known = summary.counts.find(VerdictKind::known);
       if (known == summary.counts.end() || known->second == 0) return "conforms";
-      return fmt::format("conforms but for {} known failure{}", known->second,
-                         known->second == 1 ? "" : "s");
+      return "conforms but for " + counted(known->second, "known failure");
     }
     case 1:
       return "does not conform";
@@ -197,8 +197,9 @@ std::string last_line(const RunSummary& summary, int exit_code) {
   const double minutes = summary.seconds / 60;
   const double rate = minutes > 0 ? static_cast<double>(summary.cases) / minutes : 0;
   const Colour colour = exit_code == 0 ? Colour::green : Colour::red;
-  return fmt::format("{} cases, {} compared, in {}, {:.0f} cases a minute: {}\n", summary.cases,
-                     compared_of(summary.counts), duration(summary.seconds), rate,
+  return fmt::format("{}, {} compared, in {}, {} a minute: {}\n", counted(summary.cases, "case"),
+                     compared_of(summary.counts), duration(summary.seconds),
+                     counted(std::llround(rate), "case"),
                      coloured(outcome(summary, exit_code), colour, Stream::out));
 }
 

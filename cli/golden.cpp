@@ -16,6 +16,7 @@
 #include "golden/golden.h"
 #include "golden/golden_export.h"
 #include "golden/numerics_kinds.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform::cli {
@@ -53,8 +54,8 @@ ExitCode verify(const std::string& filter, const std::string& subject) {
     passed += passes(result.status);
     if (result.status != GoldenStatus::same) print("{}\n", result.message);
   }
-  print("{}{} results, {} with the approved bits\n", summary_of_causes(results), results.size(),
-        same);
+  print("{}{}, {} with the approved bits\n", summary_of_causes(results),
+        counted(results.size(), "result"), same);
   if (results.empty() && !filter.empty()) find_recipe(filter);  // throws: there is none
   if (failed > 0) return ExitCode::subject_broke;
   if (passed < results.size()) return ExitCode::violated;
@@ -100,21 +101,21 @@ ExitCode approve_all(const Names& names, const std::string& reason, bool yes) {
     print("nothing is pending\n");
     return ExitCode::conforms;
   }
-  if (!confirmed(yes, fmt::format("approve {} goldens", pending.size()))) {
+  if (!confirmed(yes, "approve " + counted(pending.size(), "golden"))) {
     print("nothing was approved\n");
     return ExitCode::conforms;
   }
   const std::string why = reason_for(reason, yes);
   for (const PendingGolden& change : pending) approve(change.name, why);
-  print("{} goldens approved\n", pending.size());
+  print("{} approved\n", counted(pending.size(), "golden"));
   return ExitCode::conforms;
 }
 
 ExitCode prune_files(bool yes) {
   const auto files = list_prunable();
   for (const auto& file : files) print("{}\n", file.string());
-  if (!files.empty() && confirmed(yes, fmt::format("remove {} files", files.size())))
-    print("{} files removed\n", prune().size());
+  if (!files.empty() && confirmed(yes, "remove " + counted(files.size(), "file")))
+    print("{} removed\n", counted(prune().size(), "file"));
   return ExitCode::conforms;
 }
 

@@ -11,6 +11,7 @@
 
 #include "cli/output.h"
 #include "properties/books.h"
+#include "reference/counted.h"
 
 namespace kvconform::cli {
 namespace {
@@ -37,10 +38,10 @@ std::string ProgressLine::text(const Progress& progress) {
     step_ = progress.step;
     step_began_ = progress.seconds;
   }
-  std::string line = fmt::format("[{}/{}] {} ({}) {}", progress.step, progress.steps,
-                                 progress.property, progress.subject, progress.done);
-  if (progress.planned > 0) line += fmt::format("/{}", progress.planned);
-  line += " cases";
+  std::string line = fmt::format("[{}/{}] {} ({}) ", progress.step, progress.steps,
+                                 progress.property, progress.subject);
+  if (progress.planned > 0) line += fmt::format("{}/", progress.done);
+  line += counted(progress.planned > 0 ? progress.planned : progress.done, "case");
   if (progress.failures > 0) line += fmt::format(", {} failed", progress.failures);
   if (progress.shrinking) line += ", shrinking";
   const double seconds = progress.seconds - step_began_;
@@ -63,8 +64,8 @@ void ProgressLine::update(const Progress& progress) {
 void ProgressLine::finished(const PropertyResult& result) {
   clear();
   if (!terminal_)
-    write_error(fmt::format("{} ({}): {}, {} cases, {} compared, {}\n", result.property,
-                            result.subject, to_string(result.verdict), result.cases,
+    write_error(fmt::format("{} ({}): {}, {}, {} compared, {}\n", result.property, result.subject,
+                            to_string(result.verdict), counted(result.cases, "case"),
                             compared_of(result.counts), duration(result.seconds)));
 }
 

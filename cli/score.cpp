@@ -26,6 +26,7 @@
 #include "properties/finite_weights.h"
 #include "properties/subject_registry.h"
 #include "reference/checkpoint.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 #include "reference/model.h"
 #include "reference/safetensors.h"
@@ -98,7 +99,7 @@ std::vector<int> best_tokens(const double* logits, int vocab, int count) {
 }
 
 void print_scores(const Logits& logits, const Options& options) {
-  print("{} positions, vocabulary {}, computed by {}\n", logits.positions, logits.vocab,
+  print("{}, vocabulary {}, computed by {}\n", counted(logits.positions, "position"), logits.vocab,
         options.subject);
   const double* last = logits.row(logits.positions - 1);
   print("most likely after the last token:\n");

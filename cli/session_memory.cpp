@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "reference/counted.h"
+
 namespace kvconform::cli {
 namespace {
 
@@ -31,9 +33,9 @@ std::string cache_lines(const std::vector<cuda::SessionPlan::Cache>& caches) {
     std::string layers;
     for (std::size_t j = i; j < end; ++j)
       layers += fmt::format("{}{}", j == i ? "" : ", ", caches[j].layer);
-    text +=
-        fmt::format("    {} {}: {} slots a row, {} bytes{}\n", end - i == 1 ? "layer" : "layers",
-                    layers, caches[i].slots, caches[i].bytes, end - i == 1 ? "" : " each");
+    text += fmt::format("    {} {}: {} a row, {}{}\n", agreeing(end - i, "layer", "layers"), layers,
+                        counted(caches[i].slots, "slot"), counted(caches[i].bytes, "byte"),
+                        end - i == 1 ? "" : " each");
     i = end;
   }
   return text;
@@ -49,10 +51,11 @@ std::string session_memory_text(const ModelConfig& config, const std::vector<Lay
   return fmt::format(
              "\nmemory of a session of the CUDA engine (float32; batch {}, capacity {}, chunk {}, "
              "reserve {}), planned when it is opened\n"
-             "  workspace {} bytes, one allocation of {} parts; the largest: {}\n"
+             "  workspace {} bytes, one allocation of {}; the largest: {}\n"
              "  caches {} bytes\n",
              options.batch, options.capacity, options.chunk, options.reserve, plan.workspace_bytes,
-             plan.workspace.size(), largest_parts(plan.workspace), plan.cache_bytes) +
+             counted(plan.workspace.size(), "part"), largest_parts(plan.workspace),
+             plan.cache_bytes) +
          cache_lines(plan.caches) +
          fmt::format("  rotary tables {} bytes\n  together {} bytes\n", plan.rope_bytes,
                      plan.bytes());

@@ -13,6 +13,7 @@
 #include "cli/timeout.h"
 #include "properties/replay.h"
 #include "properties/reports/report.h"
+#include "reference/counted.h"
 
 namespace kvconform::cli {
 namespace {
@@ -45,7 +46,8 @@ ExitCode shrink(Options& options) {
   how.process.stop = how.stop;
   how.on_step = [](const Case&, int steps, int tried) {
     if (is_terminal(Stream::error))
-      write_error(fmt::format("\r\033[K{} steps smaller, {} cases tried", steps, tried));
+      write_error(fmt::format("\r\033[K{} smaller, {} tried", counted(steps, "step"),
+                              counted(tried, "case")));
   };
   const Case smallest = shrink_case(given, how);
   if (is_terminal(Stream::error)) write_error("\r\033[K");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform::cuda::inline DV_MACHINE {
@@ -14,8 +15,8 @@ std::vector<int> checked_devices(std::vector<int> devices, int layers) {
   if (devices.empty()) devices.assign(layers, 0);
   if (int(devices.size()) != layers)
     throw Error("KV1506",
-                "the list of devices has " + std::to_string(devices.size()) + " entries for " +
-                    std::to_string(layers) + " layers",
+                "the list of devices has " + counted(devices.size(), "entry") + " for " +
+                    counted(layers, "layer"),
                 "name one device a layer, or give no list");
   for (int device : devices)
     if (device < 0 || device >= dv::device_count())

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cuda/forward.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform::cuda::inline DV_MACHINE {
@@ -58,7 +59,7 @@ int per_layer_row(const ModelConfig& config, int id) {
   if (config.family == Family::gemma3n) return 0;
   throw Error("KV1502",
               "token " + std::to_string(id) + " has no row in the per-layer table (" +
-                  std::to_string(config.vocab_size_per_layer_input) + " rows)",
+                  counted(config.vocab_size_per_layer_input, "row") + ")",
               "use token ids below vocab_size_per_layer_input with a Gemma 4 model");
 }
 
@@ -105,15 +106,14 @@ Session::~Session() = default;
 
 void Session::check(const TokenLists& rows) const {
   if (int(rows.size()) != batch())
-    throw Error(
-        "KV1503",
-        "the call has " + std::to_string(rows.size()) + " rows for a batch of " + text(batch()),
-        "give one list of tokens a row; a list may be empty");
+    throw Error("KV1503",
+                "the call has " + counted(rows.size(), "row") + " for a batch of " + text(batch()),
+                "give one list of tokens a row; a list may be empty");
   const ModelConfig& config = engine_->config();
   for (int r = 0; r < batch(); ++r) {
     if (length(r) + rows[r].size() > std::size_t(options_.capacity))
       throw Error("KV1504",
-                  "row " + text(r) + " holds " + text(length(r)) + " tokens and gets " +
+                  "row " + text(r) + " holds " + counted(length(r), "token") + " and gets " +
                       std::to_string(rows[r].size()) + " more, past its capacity of " +
                       text(options_.capacity),
                   "open the session with a larger capacity");
@@ -213,7 +213,7 @@ std::vector<int> Session::greedy(const TokenLists& rows) {
   for (const auto& row : rows) total += int(row.size());
   if (total > options_.chunk)
     throw Error("KV1507",
-                "a greedy step of " + text(total) + " tokens is longer than the chunk of " +
+                "a greedy step of " + counted(total, "token") + " is longer than the chunk of " +
                     text(options_.chunk),
                 "extend by the first of them, then ask for the greedy token");
   extend(rows, Wanted::last);
@@ -253,23 +253,23 @@ void Session::replay(int row, int length) {
 
 void Session::rewind(const std::vector<int>& lengths) {
   if (int(lengths.size()) != batch())
-    throw Error("KV1522",
-                "rewind names " + std::to_string(lengths.size()) + " lengths for a batch of " +
-                    text(batch()),
-                "give one length a row");
+    throw Error(
+        "KV1522",
+        "rewind names " + counted(lengths.size(), "length") + " for a batch of " + text(batch()),
+        "give one length a row");
   for (int r = 0; r < batch(); ++r) {
     if (lengths[r] < 0 || lengths[r] > length(r))
       throw Error("KV1521",
                   "row " + text(r) + " cannot be rewound to length " + text(lengths[r]) +
-                      ": it holds " + text(length(r)) + " tokens",
+                      ": it holds " + counted(length(r), "token"),
                   "give a length from 0 to the row's own");
     const bool moves = lengths[r] != 0 && lengths[r] != length(r);
     if (moves && options_.policy == RewindPolicy::refuse && !can_rewind(rows_[r], lengths[r]))
       throw Error("KV1520",
                   "row " + text(r) + " cannot be rewound to length " + text(lengths[r]) +
                       ": its longest length was " + text(rows_[r].mark) +
-                      " and sliding layers keep a reserve of " + text(options_.reserve) +
-                      " positions behind it",
+                      " and sliding layers keep a reserve of " +
+                      counted(options_.reserve, "position") + " behind it",
                   "open the session with a reserve of " + text(rows_[r].mark - lengths[r]) +
                       ", or with the policy that replays");
   }
@@ -288,10 +288,9 @@ void Session::rewind(const std::vector<int>& lengths) {
 
 void Session::reorder(const std::vector<int>& rows) {
   if (int(rows.size()) != batch())
-    throw Error(
-        "KV1522",
-        "reorder names " + std::to_string(rows.size()) + " rows for a batch of " + text(batch()),
-        "name exactly one source row for each row");
+    throw Error("KV1522",
+                "reorder names " + counted(rows.size(), "row") + " for a batch of " + text(batch()),
+                "name exactly one source row for each row");
   for (int source : rows)
     if (source < 0 || source >= batch())
       throw Error("KV1522", "reorder names row " + text(source) + " of a batch of " + text(batch()),

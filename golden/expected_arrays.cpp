@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform {
@@ -99,8 +100,8 @@ ExpectedArray read_array(const std::filesystem::path& file, const std::string& n
   const std::size_t count = element_count(file, name, entry.shape, data.size());
   if (entry.end < entry.begin || entry.end > data.size() ||
       entry.end - entry.begin != count * width) {
-    refuse_arrays(file, fmt::format("array {} has data_offsets [{}, {}] for {} values of {} bytes",
-                                    name, entry.begin, entry.end, count, width));
+    refuse_arrays(file, fmt::format("array {} has data_offsets [{}, {}] for {} of {} bytes", name,
+                                    entry.begin, entry.end, counted(count, "value"), width));
   }
   const char* at = data.data() + entry.begin;
   ExpectedArray array{entry.dtype, entry.shape, {}};
@@ -139,7 +140,8 @@ ExpectedArrays read_expected_arrays(const std::filesystem::path& file) {
   if (bytes.size() < sizeof length) refuse_arrays(file, "shorter than the length of its header");
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length > bytes.size() - sizeof length) {
-    refuse_arrays(file, fmt::format("the header has {} bytes, the file {}", length, bytes.size()));
+    refuse_arrays(
+        file, fmt::format("the header has {}, the file {}", counted(length, "byte"), bytes.size()));
   }
   const auto whole = std::string_view(bytes).substr(sizeof length);
   const json header = parse_header(file, whole.substr(0, length));

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "golden/second_opinion.h"
+#include "reference/counted.h"
 
 namespace kvconform {
 namespace {
@@ -76,8 +77,11 @@ std::string config_changes(const std::string& approved, const std::string& now) 
 
 std::string weight_changes(const Waypoints& approved, const Waypoints& now) {
   if (approved.tensor_hashes.size() != now.tensor_hashes.size()) {
-    return fmt::format("{} tensors were approved, there are {} now", approved.tensor_hashes.size(),
-                       now.tensor_hashes.size());
+    return fmt::format(
+        "{} {} approved, {} there now", counted(approved.tensor_hashes.size(), "tensor"),
+        agreeing(approved.tensor_hashes.size(), "was", "were"),
+        now.tensor_hashes.size() == 1 ? std::string("1 is")
+                                      : fmt::format("{} are", now.tensor_hashes.size()));
   }
   std::size_t changed = 0, first = 0;
   for (std::size_t i = now.tensor_hashes.size(); i-- > 0;) {
@@ -86,8 +90,9 @@ std::string weight_changes(const Waypoints& approved, const Waypoints& now) {
     ++changed;
   }
   if (changed == 0) return "the names of the tensors are others";
-  return fmt::format("{} of {} tensors are others, the first is {}", changed,
-                     now.tensor_hashes.size(), now.tensor_names[first]);
+  return fmt::format("{} of {} {}, the first is {}", changed,
+                     counted(now.tensor_hashes.size(), "tensor"),
+                     agreeing(changed, "is another", "are others"), now.tensor_names[first]);
 }
 
 /// What a stage computes, for people who look for what changed.
@@ -175,8 +180,8 @@ std::string first_call_in_words(const Recipe& recipe, const ApprovedNumerics& ap
       return fmt::format("first in call {} ({})", call, in_words(recipe.calls[call]));
     }
   }
-  return fmt::format("{} calls were approved, {} computed", approved.call_hashes.size(),
-                     computed.size());
+  return fmt::format("{} {} approved, {} computed", counted(approved.call_hashes.size(), "call"),
+                     agreeing(approved.call_hashes.size(), "was", "were"), computed.size());
 }
 
 Explanation explain_arithmetic(const Recipe& recipe, const Checkpoint& checkpoint,
@@ -338,8 +343,9 @@ std::string in_words(const Recipe& recipe, const LayerPlan* layer, const Departu
 std::string in_words(const Recipe& recipe, const GoldenDifference& d) {
   return fmt::format(
       "first in {}, token {}: approved {:.9g}, computed {:.9g}\n"
-      "  {} rows of {} calls differ, by at most {:.3g}",
-      in_words(recipe, d.row), d.column, d.approved, d.computed, d.rows, d.calls, d.largest);
+      "  {} of {} {}, by at most {:.3g}",
+      in_words(recipe, d.row), d.column, d.approved, d.computed, counted(d.rows, "row"),
+      counted(d.calls, "call"), agreeing(d.rows, "differs", "differ"), d.largest);
 }
 
 }  // namespace kvconform

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "golden/oracle_cases.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform {
@@ -253,8 +254,8 @@ std::string summary_of_causes(const std::vector<GoldenResult>& results) {
         likely = cause;
       }
     }
-    text += fmt::format("{}: {} goldens differ ({}); likely cause: {}\n", kind, differ, parts,
-                        to_string(likely));
+    text += fmt::format("{}: {} {} ({}); likely cause: {}\n", kind, counted(differ, "golden"),
+                        agreeing(differ, "differs", "differ"), parts, to_string(likely));
   }
   return text;
 }

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "properties/history.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 #include "reference/random.h"
 
@@ -106,7 +107,7 @@ class CallReader {
   }
 
   std::vector<int> draw(int count, int least) {
-    if (count < least) refuse(fmt::format("cannot draw {} tokens", count));
+    if (count < least) refuse("cannot draw " + counted(count, "token"));
     std::vector<int> tokens;
     for (int i = 0; i < count; ++i) tokens.push_back(int(stream_.below(std::uint64_t(vocab_))));
     return tokens;

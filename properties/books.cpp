@@ -8,6 +8,7 @@
 
 #include "properties/case_judge.h"
 #include "properties/requirements.h"
+#include "reference/counted.h"
 
 namespace kvconform {
 namespace {
@@ -41,22 +42,23 @@ std::int64_t compared_of(const VerdictCounts& counts) {
   return compared;
 }
 
-void note_reason(VerdictKind kind, const std::string& text, std::int64_t cases,
-                 PropertyResult& result) {
+void note_reason(const Reason& reason, PropertyResult& result) {
+  const VerdictKind kind = reason.verdict;
   if (kind != VerdictKind::refused && kind != VerdictKind::not_applicable) return;
   const auto entry_of = [&](const std::string& words) {
     return std::find_if(result.reasons.begin(), result.reasons.end(),
                         [&](const Reason& r) { return r.verdict == kind && r.text == words; });
   };
-  auto found = entry_of(text);
+  auto found = entry_of(reason.text);
   if (found == result.reasons.end() && result.reasons.size() >= kReasonsKept)
     found = entry_of(kOtherReasons);
   if (found != result.reasons.end()) {
-    found->cases += cases;
+    found->cases += reason.cases;
     return;
   }
   const bool full = result.reasons.size() >= kReasonsKept;
-  result.reasons.push_back({kind, full ? kOtherReasons : text, cases});
+  result.reasons.push_back(reason);
+  if (full) result.reasons.back() = {kind, kOtherReasons, reason.cases};
 }
 
 std::string reasons_text(const PropertyResult& result) {
@@ -71,8 +73,9 @@ std::string reasons_text(const PropertyResult& result) {
       all += reason.cases;
       if (++told > kTexts) continue;
       const bool cut = reason.text.size() > kLength;
-      list += fmt::format("{}{}{} ({})", list.empty() ? "" : ", ", reason.text.substr(0, kLength),
-                          cut ? "…" : "", reason.cases);
+      list += fmt::format("{}{}{} ({}{})", list.empty() ? "" : ", ", reason.text.substr(0, kLength),
+                          cut ? "…" : "", reason.cases,
+                          reason.first.empty() ? "" : "; first: " + reason.first);
     }
     if (told > kTexts) list += ", …";
     if (all > 0)
@@ -132,8 +135,8 @@ void judge_listed(PropertyResult& result) {
   for (const ListedFailure& listed : result.listed) {
     if (listed.matched > 0) {
       if (result.verdict == VerdictKind::known)
-        result.message = fmt::format("known failure, {} of {} cases: {}", listed.matched,
-                                     result.cases, why(listed.entry));
+        result.message = fmt::format("known failure, {} of {}: {}", listed.matched,
+                                     counted(result.cases, "case"), why(listed.entry));
     } else if (is_worse(VerdictKind::unexpectedly_conforms, result.verdict)) {
       result.verdict = VerdictKind::unexpectedly_conforms;
       result.message = fmt::format(

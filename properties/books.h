@@ -10,10 +10,8 @@ namespace kvconform {
 /// Cases in which the subject was held against something.
 std::int64_t compared_of(const VerdictCounts& counts);
 
-/// Counts why a case was not compared. Beyond the first few texts, `cases` more are "other
-/// reasons".
-void note_reason(VerdictKind kind, const std::string& text, std::int64_t cases,
-                 PropertyResult& result);
+/// Counts why cases were not compared. Beyond the first few texts, they are "other reasons".
+void note_reason(const Reason& reason, PropertyResult& result);
 
 /// The reasons in one line: "3 refused: no bias (2), no soft cap (1); 5 not-applicable: …".
 std::string reasons_text(const PropertyResult& result);

@@ -62,12 +62,15 @@ Verdict judge_whatever_happens(const Property& property, const Case& test_case,
 
 CaseJudge::CaseJudge(const std::string& subject, const std::string& against,
                      const SubjectOptions& options)
-    : subject_(make_subject(subject, options)),
-      against_(against, make_subject(against, options)),
-      make_another_([=] { return make_subject(subject, options); }) {}
+    : make_another_([=, log = log_] {
+        return std::make_unique<NotedSubject>(make_subject(subject, options), log);
+      }),
+      subject_(make_another_()),
+      against_(against, std::make_unique<NotedSubject>(make_subject(against, options), log_)) {}
 
 Verdict CaseJudge::judge(const Property& property, const Case& test_case, bool traces) {
   against_.forget_use();
+  log_->begin_case();
   const std::string unmet = unmet_needs(property, subject_->info());
   if (!unmet.empty()) {
     return {VerdictKind::not_applicable, "the subject lacks " + unmet, std::nullopt, 0, ""};
@@ -80,6 +83,7 @@ Verdict CaseJudge::judge(const Property& property, const Case& test_case, bool t
   };
   Judgement judgement{*source, *subject_, against_, yardstick, traces, another};
   Verdict verdict = judge_whatever_happens(property, test_case, judgement);
+  log_->explain(verdict);
   end_case(traces ? kPatienceInStudies : kPatienceInRuns, verdict);
   return verdict;
 }
@@ -95,7 +99,7 @@ void CaseJudge::end_case(std::chrono::milliseconds patience, Verdict& verdict) {
       verdict.message =
           fmt::format("{}; besides, it {}: {}", e.what(), to_string(verdict.kind), verdict.message);
     else
-      verdict.message = e.what();
+      verdict.message = e.what(), verdict.request.clear();
     verdict.kind = VerdictKind::broken;
   }
 }

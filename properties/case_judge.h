@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "properties/noted_subject.h"
 #include "properties/property.h"
 #include "properties/subject.h"
 #include "properties/subject_registry.h"
@@ -31,9 +32,10 @@ class CaseJudge {
   void end_case(std::chrono::milliseconds patience, Verdict& verdict);
 
  private:
+  std::shared_ptr<RequestLog> log_ = std::make_shared<RequestLog>();
+  std::function<std::unique_ptr<Subject>()> make_another_;
   std::unique_ptr<Subject> subject_;
   WatchedSubject against_;
-  std::function<std::unique_ptr<Subject>()> make_another_;
   std::unique_ptr<Subject> another_;  ///< of the same subject; kept once it was asked for
 };
 

@@ -9,6 +9,7 @@
 #include "properties/requirements.h"
 #include "properties/shrinking.h"
 #include "properties/transcript_comparison.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform {
@@ -33,8 +34,9 @@ Output feed_in_chunks(const LoadedModel& model, const TokenHistory& history,
 void check_oracle(const Output& output, const TokenHistory& history, const ModelConfig& config) {
   const int length = static_cast<int>(history.tokens.size());
   if (output.logits.positions == length && output.logits.vocab == config.vocab_size) return;
-  throw SubjectBroken(fmt::format("{} positions of {} logits came back for {} tokens",
-                                  output.logits.positions, output.logits.vocab, length));
+  throw SubjectBroken(fmt::format("{} of {} came back for {}",
+                                  counted(output.logits.positions, "position"),
+                                  counted(output.logits.vocab, "logit"), counted(length, "token")));
 }
 
 Verdict refusal(const Case& test_case, const ModelConfig& config, const SubjectInfo& info,

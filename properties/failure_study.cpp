@@ -155,7 +155,7 @@ Verdict judge_closely(CaseJudge& judge, const Property& property, const Case& te
   try {
     Verdict plain = judge.judge(property, test_case, false);
     if (plain.kind != known) return close;
-    plain.message += "; looking closer broke the subject: " + close.message;
+    plain.message += "; looking closer broke the subject: " + in_words(close);
     return plain;
   } catch (const SubjectUnusable&) {
     return close;
@@ -171,7 +171,8 @@ FailureStudy study_failure(const Property& property, const Case& test_case, cons
   FailureStudy study{test_case, judge_closely(judge, property, test_case, seen.kind)};
   if (study.verdict.kind != seen.kind) {
     study.verdict.message = std::string("a second run of the same case was given the verdict ") +
-                            to_string(study.verdict.kind) + "; the first: " + seen.message;
+                            to_string(study.verdict.kind) + "; the first: " + in_words(seen);
+    study.verdict.request.clear();
     study.verdict.kind = VerdictKind::flaky;
     return study;
   }
@@ -215,7 +216,7 @@ PropertyResult replay_case(const Case& test_case, const ReplayOptions& options) 
   result.cases = 1;
   result.seed = test_case.seed;
   result.budget_used = verdict.budget_used;
-  result.message = verdict.message;
+  result.message = in_words(verdict);
   if (is_failure(verdict.kind)) result.failure = Failure{replayed, verdict, {}, test_case.index};
   return result;
 }

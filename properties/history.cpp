@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "properties/temporary_folder.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform {
@@ -17,6 +18,18 @@ namespace {
       fmt::format("{} of session {} makes no sense: {}", to_string(call.kind), call.session, what),
       "correct the calls of the case, or generate it anew");
 }
+
+/// While it lives, requests belong to a call of the case.
+class AtCall {
+ public:
+  AtCall(Subject& subject, int index) : subject_(subject) { subject_.at_call(index); }
+  ~AtCall() { subject_.at_call(-1); }
+  AtCall(const AtCall&) = delete;
+  AtCall& operator=(const AtCall&) = delete;
+
+ private:
+  Subject& subject_;
+};
 
 }  // namespace
 
@@ -114,9 +127,9 @@ void check_shape(const CallRecord& record, int vocab_size, bool trace) {
   const Logits& logits = record.output.logits;
   if (logits.positions != positions || (positions > 0 && logits.vocab != vocab_size) ||
       logits.values.size() != std::size_t(positions) * vocab_size) {
-    throw SubjectBroken(
-        fmt::format("call {}: logits of shape [{}, {}] with {} numbers, not [{}, {}]", record.call,
-                    logits.positions, logits.vocab, logits.values.size(), positions, vocab_size));
+    throw SubjectBroken(fmt::format(
+        "call {}: logits of shape [{}, {}] with {}, not [{}, {}]", record.call, logits.positions,
+        logits.vocab, counted(logits.values.size(), "number"), positions, vocab_size));
   }
   if (!trace) return;
   for (const TraceArray& array : record.output.trace) {
@@ -124,9 +137,8 @@ void check_shape(const CallRecord& record, int vocab_size, bool trace) {
     for (std::int64_t axis : array.shape) count *= axis;
     if (array.shape.empty() || array.shape[0] != positions ||
         count != static_cast<std::int64_t>(array.values.size())) {
-      throw SubjectBroken(
-          fmt::format("call {}: trace {} has not one entry for each of {} positions", record.call,
-                      array.name, positions));
+      throw SubjectBroken(fmt::format("call {}: trace {} has not one entry for each of {}",
+                                      record.call, array.name, counted(positions, "position")));
     }
   }
 }
@@ -136,6 +148,11 @@ CallRunner::CallRunner(Subject& subject, Subject::ModelId model)
 CallRunner::~CallRunner() = default;
 
 Output CallRunner::run(const Call& call, bool trace) {
+  const AtCall at(subject_, next_++);
+  return ask(call, trace);
+}
+
+Output CallRunner::ask(const Call& call, bool trace) {
   switch (call.kind) {
     case Call::Kind::score:
       return subject_.score(model_, call.tokens, trace);

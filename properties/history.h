@@ -83,14 +83,17 @@ class CallRunner {
   CallRunner(const CallRunner&) = delete;
   CallRunner& operator=(const CallRunner&) = delete;
 
-  Output run(const Call& call, bool trace);  ///< an empty output for calls that give no logits
+  /// Runs the next call of the case: an empty output for calls that give no logits.
+  Output run(const Call& call, bool trace);
   Subject::SessionId id(int session) const { return open_.at(session); }
 
  private:
+  Output ask(const Call& call, bool trace);
   std::filesystem::path file(int session);
 
   Subject& subject_;
   Subject::ModelId model_;
+  int next_ = 0;  ///< index of the next call
   std::map<int, Subject::SessionId> open_;
   std::unique_ptr<TemporaryFolder> folder_;
 };

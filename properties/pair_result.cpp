@@ -103,10 +103,10 @@ void PairResult::count(const std::vector<Record>& records) {
     if (record.listed >= 0) ++result_.listed[static_cast<std::size_t>(record.listed)].matched;
     result_.budget_used = std::max(result_.budget_used, verdict.budget_used);
     result_.against_used |= record.against_used;
-    note_reason(verdict.kind, verdict.message, 1, result_);
+    note_reason({verdict.kind, verdict.message, 1, verdict.request}, result_);
     if (is_worse(verdict.kind, result_.verdict) || result_.cases == 0) {
       result_.verdict = verdict.kind;
-      result_.message = verdict.message;
+      result_.message = in_words(verdict);
     }
     ++result_.cases;
   }
@@ -187,7 +187,7 @@ void PairResult::name_others(const std::vector<Record>& records, VerdictKind sho
   }
   if (first == nullptr) return;
   others.verdict = first->verdict.kind;
-  others.message = first->verdict.message;
+  others.message = in_words(first->verdict);
   others.file = files_.keep(drawn(*first), std::to_string(first->index));
   result_.besides = std::move(others);
 }
@@ -222,7 +222,7 @@ FailureStudy PairResult::studied(const Case& test_case, const Verdict& seen, dou
 
 void PairResult::save(FailureStudy study, const std::string& which, std::uint64_t found_at,
                       bool kept) {
-  result_.message = study.verdict.message;
+  result_.message = in_words(study.verdict);
   const std::filesystem::path file = files_.keep(study.smallest, which);
   result_.failure =
       Failure{std::move(study.smallest), std::move(study.verdict), file, found_at, kept};

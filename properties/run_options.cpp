@@ -8,6 +8,7 @@
 #include "properties/reports/plain_text.h"
 #include "properties/runner.h"
 #include "properties/subject_registry.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform {
@@ -22,12 +23,12 @@ void check_numbers(const RunOptions& options) {
     wrong(fmt::format("shard {} of {} does not exist", options.shard, options.shards),
           "give I/N with 1 ≤ I ≤ N");
   }
-  if (options.cases < 0) wrong(fmt::format("{} cases", options.cases), "give at least 1");
+  if (options.cases < 0) wrong(counted(options.cases, "case"), "give at least 1");
   if (!(options.seconds >= 0))
     wrong(fmt::format("{} seconds", options.seconds), "give more than 0");
   if (!(options.timeout > 0))
     wrong(fmt::format("a timeout of {} seconds", options.timeout), "give more than 0");
-  if (options.jobs < 0) wrong(fmt::format("{} jobs", options.jobs), "give at least 1");
+  if (options.jobs < 0) wrong(counted(options.jobs, "job"), "give at least 1");
 }
 
 /// Every logit of such a model is NaN for every implementation: nothing could be judged.

@@ -57,6 +57,7 @@ struct Reason {
   VerdictKind verdict = VerdictKind::refused;
   std::string text;
   std::int64_t cases = 0;
+  std::string first = {};  ///< the request that it was said of, in the first case
 };
 
 /// One property on one subject: a line of results.jsonl.

@@ -124,6 +124,10 @@ class Subject {
   virtual CacheReport cache(SessionId session) = 0;
   virtual void close(SessionId session) = 0;
 
+  /// Which call of the case the next requests belong to, for the words about what goes wrong; −1:
+  /// none of them.
+  virtual void at_call(int /*index*/) {}
+
   /// The end of a case: SubjectBroken for what the subject did after its last answer, or while a
   /// model was put away. `patience`: how long to wait for words that come late.
   virtual void end_case(std::chrono::milliseconds /*patience*/) {}

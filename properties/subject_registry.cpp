@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -165,6 +166,24 @@ std::unique_ptr<Subject> plugin(const std::string& file, const SubjectOptions& o
   return std::make_unique<ProcessSubject>(command, options);
 }
 
+/// The subject that somebody means who names a program or a library and not what it is; "" where
+/// the name looks like neither.
+std::string meant_by(const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const bool is_file = fs::is_regular_file(name, ignored);
+  const std::string kind = fs::path(name).extension().string();
+  const std::string first_word = name.substr(0, name.find(' '));
+  if (!is_file && first_word.find(':') != std::string::npos) return "";  // a misspelt prefix
+  if (kind == ".so") return kPlugin + name;
+  if (!is_file && first_word != name) return kProcess + name;
+  const std::string path = name.find('/') == std::string::npos ? "./" + name : name;
+  const std::string word = path.find(' ') == std::string::npos ? path : quoted_for_shell(path);
+  if (kind == ".py") return kProcess + "exec python3 " + word;
+  const bool runs = is_file && access(name.c_str(), X_OK) == 0;
+  return runs ? kProcess + "exec " + word : "";
+}
+
 /// The first answer may take longer than others: Python packages of a gigabyte are read for it.
 constexpr double kPatienceForAdapters = 180;
 
@@ -225,8 +244,11 @@ std::unique_ptr<Subject> make_subject_here(const std::string& name) {
   std::vector<std::string> names;
   for (const SubjectEntry& entry : known_subjects()) names.push_back(entry.name);
   for (const SubjectEntry& entry : adapter_subjects()) names.push_back(entry.name);
+  const std::string meant = meant_by(name);
+  const std::string hint =
+      meant.empty() ? "" : fmt::format("did you mean --subject {}? Else ", quoted_for_shell(meant));
   throw Error("KV2101", fmt::format("there is no subject \"{}\"", name),
-              fmt::format("use one of: {}", fmt::join(names, ", ")));
+              fmt::format("{}use one of: {}", hint, fmt::join(names, ", ")));
 }
 
 }  // namespace kvconform

@@ -34,6 +34,7 @@ class TwoLoads : public Subject {
   SessionId restore(ModelId model, const std::filesystem::path& file) override;
   CacheReport cache(SessionId session) override;
   void close(SessionId session) override;
+  void at_call(int index) override { here_.at_call(index); }
 
  private:
   struct Load {

@@ -32,6 +32,10 @@ const char* to_string(VerdictKind kind) {
   return "?";
 }
 
+std::string in_words(const Verdict& verdict) {
+  return verdict.request.empty() ? verdict.message : verdict.request + ": " + verdict.message;
+}
+
 nlohmann::json to_json(const Difference& difference) {
   nlohmann::json value = nlohmann::json::object();
   const auto number = [&](const char* name, int index) {

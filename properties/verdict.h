@@ -47,7 +47,7 @@ struct DeviationMap {
 
 struct Verdict {
   VerdictKind kind = VerdictKind::conforms;
-  std::string message;  ///< one line for people
+  std::string message;  ///< one line for people, alike for cases that are alike
   std::optional<Difference> first_difference;
   double budget_used = 0;  ///< the largest share over the case
   std::string cause;       ///< likely cause, where the pattern is known
@@ -57,7 +57,12 @@ struct Verdict {
   /// Configs of the models that the property made of the case's: the difference lies in one of
   /// them. Empty: in the case's own.
   std::vector<std::string> models = {};
+  /// Where a subject refused or broke: "call 3, rewind of rows of [9, 7] tokens to [8, 7]".
+  std::string request = {};
 };
+
+/// The message, and the request it is about.
+std::string in_words(const Verdict& verdict);
 
 nlohmann::json to_json(const Difference& difference);
 Difference difference_from_json(const nlohmann::json& value);

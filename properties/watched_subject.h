@@ -59,6 +59,7 @@ class WatchedSubject : public Subject {
   void close(SessionId session) override {
     named([&] { subject_->close(session); });
   }
+  void at_call(int index) override { subject_->at_call(index); }
   void end_case(std::chrono::milliseconds patience) override {
     named([&] { subject_->end_case(patience); });
   }

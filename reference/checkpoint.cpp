@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "reference/checkpoint_files.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 #include "reference/safetensors_header.h"
 #include "reference/tensor_slots.h"
@@ -92,11 +93,12 @@ class Binder {
     for (std::string_view prefix :
          prefixes)  // no embeddings: let another name decide, so that they are what is missing
       if (has_names_under(std::string(prefix) + "layers.")) return std::string(prefix);
-    throw Error("KV1309",
-                fmt::format("{} holds no tensor of a Gemma text model ({} tensors)", stored_.origin,
-                            stored_.table.tensors.size() + stored_.others.size()),
-                "names must be embed_tokens.weight, layers.0.… after one of the known prefixes "
-                "(reference/README.md)");
+    throw Error(
+        "KV1309",
+        fmt::format("{} holds no tensor of a Gemma text model ({})", stored_.origin,
+                    counted(stored_.table.tensors.size() + stored_.others.size(), "tensor")),
+        "names must be embed_tokens.weight, layers.0.… after one of the known prefixes "
+        "(reference/README.md)");
   }
 
   bool has_names_under(const std::string& start) const {
@@ -230,8 +232,8 @@ class Binder {
     const std::vector<std::string> first(unexpected_.begin(),
                                          unexpected_.begin() + static_cast<std::ptrdiff_t>(shown));
     throw Error("KV1313",
-                fmt::format("{} holds {} tensor(s) that a model of this config does not have: {}{}",
-                            stored_.origin, unexpected_.size(), joined(first),
+                fmt::format("{} holds {} that a model of this config does not have: {}{}",
+                            stored_.origin, counted(unexpected_.size(), "tensor"), joined(first),
                             shown < unexpected_.size() ? ", …" : ""),
                 "a field of config.json is missing or wrong (a bias, a norm, more layers?), or the "
                 "model is of another family");

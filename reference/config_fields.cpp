@@ -7,6 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform {
@@ -46,8 +47,8 @@ std::string entry_name(const std::string& list, std::size_t index) {
 }  // namespace
 
 std::string shown(const json& value) {
-  if (value.is_object()) return fmt::format("an object of {} fields", value.size());
-  if (value.is_array()) return fmt::format("a list of {} entries", value.size());
+  if (value.is_object()) return "an object of " + counted(value.size(), "field");
+  if (value.is_array()) return "a list of " + counted(value.size(), "entry");
   if (value.is_binary()) return "binary data";
   std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
   constexpr std::size_t longest = 60;
@@ -144,10 +145,10 @@ const json& Fields::list(const std::string& name, int length) {
                "give a list with one entry a layer");
   }
   if (value->size() != static_cast<std::size_t>(length)) {
-    throw Error(
-        "KV1008",
-        fmt::format("{} has {} entries, num_hidden_layers is {}", full, value->size(), length),
-        "give one entry a layer");
+    throw Error("KV1008",
+                fmt::format("{} has {}, num_hidden_layers is {}", full,
+                            counted(value->size(), "entry"), length),
+                "give one entry a layer");
   }
   return *value;
 }

@@ -6,6 +6,7 @@
 #include <ostream>
 #include <string>
 
+#include "reference/counted.h"
 #include "reference/error.h"
 #include "reference/kv_cache.h"
 
@@ -106,15 +107,15 @@ template <class N, class D>
 void KvCache<N, D>::rewind(const std::vector<int>& lengths) {
   if (lengths.size() != rows_.size())
     throw Error("KV1422",
-                "rewind names " + std::to_string(lengths.size()) + " lengths for a batch of " +
+                "rewind names " + counted(lengths.size(), "length") + " for a batch of " +
                     std::to_string(rows_.size()),
                 "give one length a row");
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     if (lengths[r] < 0 || lengths[r] > rows_[r].length)
       throw Error("KV1421",
                   "row " + std::to_string(r) + " cannot be rewound to length " +
-                      std::to_string(lengths[r]) + ": it holds " + std::to_string(rows_[r].length) +
-                      " tokens",
+                      std::to_string(lengths[r]) + ": it holds " +
+                      counted(rows_[r].length, "token"),
                   "give a length from 0 to the row's own");
     if (decisions_.refuses_rewind() && !can_rewind(rows_[r], lengths[r]))
       throw Error(
@@ -137,7 +138,7 @@ template <class N, class D>
 void KvCache<N, D>::reorder(const std::vector<int>& source_rows) {
   if (source_rows.size() != rows_.size())
     throw Error("KV1422",
-                "reorder names " + std::to_string(source_rows.size()) + " rows for a batch of " +
+                "reorder names " + counted(source_rows.size(), "row") + " for a batch of " +
                     std::to_string(rows_.size()),
                 "name exactly one source row for each row");
   for (int source : source_rows)

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform {
@@ -17,7 +18,8 @@ using Owners = std::vector<int>;
 void check_list(const char* name, std::size_t length, int num_layers) {
   if (num_layers > 0 && length == static_cast<std::size_t>(num_layers)) return;
   throw Error("KV1101",
-              fmt::format("{} has {} entries, the model has {} layers", name, length, num_layers),
+              fmt::format("{} has {}, the model has {}", name, counted(length, "entry"),
+                          counted(num_layers, "layer")),
               "give one entry a layer, and at least one layer");
 }
 
@@ -55,13 +57,15 @@ Owners tail_owners(const ModelConfig& config) {
   if (shared > layers) {
     throw Error(
         "KV1104",
-        fmt::format("num_kv_shared_layers is {}, the model has {} layers", shared, layers),
+        fmt::format("num_kv_shared_layers is {}, the model has {}", shared,
+                    counted(layers, "layer")),
         fmt::format("give a number from 0 to {} (a Gemma 3n config without the field means 15)",
                     layers - 1));
   }
   if (shared == layers) {
     throw Error("KV1105",
-                fmt::format("all {} layers are shared: none produces keys and values", layers),
+                fmt::format("{} of {} {} shared: none produces keys and values", shared,
+                            counted(layers, "layer"), agreeing(shared, "is", "are")),
                 fmt::format("give num_kv_shared_layers of at most {}", layers - 1));
   }
   Owners owners(layers);
@@ -71,10 +75,10 @@ Owners tail_owners(const ModelConfig& config) {
 
 Owners map_owners(const Owners& map, int layers) {
   if (map.size() != static_cast<std::size_t>(layers)) {
-    throw Error(
-        "KV1107",
-        fmt::format("kv_sharing_map has {} entries, the model has {} layers", map.size(), layers),
-        "give one entry a layer");
+    throw Error("KV1107",
+                fmt::format("kv_sharing_map has {}, the model has {}", counted(map.size(), "entry"),
+                            counted(layers, "layer")),
+                "give one entry a layer");
   }
   for (int i = 0; i < layers; ++i) {
     if (map[i] >= 0 && map[i] < layers) continue;

@@ -1,6 +1,7 @@
 // Definitions of model.h, for those who instantiate it with numerics or decisions of their own.
 #pragma once
 
+#include "reference/counted.h"
 #include "reference/gemma3n_layer.h"
 #include "reference/gemma4_layer.h"
 #include "reference/model.h"
@@ -36,14 +37,14 @@ void Model<N, D>::check_extend(const Cache& cache,
                                const std::vector<std::vector<int>>& rows) const {
   if (static_cast<int>(rows.size()) != cache.batch())
     throw Error("KV1404",
-                "the call has " + std::to_string(rows.size()) + " rows for a batch of " +
+                "the call has " + counted(rows.size(), "row") + " for a batch of " +
                     std::to_string(cache.batch()),
                 "give one list of tokens a row; a list may be empty");
   for (int r = 0; r < cache.batch(); ++r)
     if (cache.length(r) + static_cast<std::int64_t>(rows[r].size()) > cache.shape().capacity)
       throw Error("KV1405",
-                  "row " + std::to_string(r) + " holds " + std::to_string(cache.length(r)) +
-                      " tokens and gets " + std::to_string(rows[r].size()) +
+                  "row " + std::to_string(r) + " holds " + counted(cache.length(r), "token") +
+                      " and gets " + std::to_string(rows[r].size()) +
                       " more, past its capacity of " + std::to_string(cache.shape().capacity),
                   "open the cache with a larger capacity");
   check_tokens(rows);

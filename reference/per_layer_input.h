@@ -8,6 +8,7 @@
 #include <span>
 
 #include "reference/checkpoint.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 #include "reference/norm.h"
 
@@ -18,7 +19,7 @@ inline int per_layer_row(const ModelConfig& config, int id) {
   if (config.family == Family::gemma3n) return 0;
   throw Error("KV1403",
               "token " + std::to_string(id) + " has no row in the per-layer table (" +
-                  std::to_string(config.vocab_size_per_layer_input) + " rows)",
+                  counted(config.vocab_size_per_layer_input, "row") + ")",
               "use token ids below vocab_size_per_layer_input with a Gemma 4 model");
 }
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "reference/counted.h"
+
 namespace kvconform {
 namespace {
 
@@ -87,17 +89,17 @@ std::string bounded_lines(const Plan& plan) {
   const CacheCost narrow = cache_cost(plan, bfloat16_bytes), wide = cache_cost(plan, float32_bytes);
   return fmt::format(
       "  full layers grow with every token: {} (bfloat16), {} (float32) bytes each\n"
-      "  sliding layers stop at the window of {} tokens: at most {} (bfloat16), {} (float32) "
+      "  sliding layers stop at the window of {}: at most {} (bfloat16), {} (float32) "
       "bytes\n",
-      narrow.full_layers, wide.full_layers, window, narrow.sliding_layers * window,
-      wide.sliding_layers * window);
+      narrow.full_layers, wide.full_layers, counted(window, "token"),
+      narrow.sliding_layers * window, wide.sliding_layers * window);
 }
 
 std::string cache_text(const Plan& plan) {
   return fmt::format(
-             "\ncache: {} slots for {} layers ({} producers, {} consumers, {} independent)\n",
-             cache_slots(plan), plan.size(), count(plan, Role::producer),
-             count(plan, Role::consumer), count(plan, Role::independent)) +
+             "\ncache: {} for {} ({}, {}, {} independent)\n", counted(cache_slots(plan), "slot"),
+             counted(plan.size(), "layer"), counted(count(plan, Role::producer), "producer"),
+             counted(count(plan, Role::consumer), "consumer"), count(plan, Role::independent)) +
          cost_line("bfloat16", cache_cost(plan, bfloat16_bytes)) +
          cost_line("float32", cache_cost(plan, float32_bytes)) + bounded_lines(plan);
 }
@@ -195,8 +197,8 @@ std::string plan_table(const ModelConfig& config, const Plan& plan) {
   std::vector<Row> rows{{"layer", "type", "role", "owner", "slot", "heads q/kv", "head size",
                          "window", "rotary", "feed-forward"}};
   for (const LayerPlan& layer : plan) rows.push_back(row_of(layer));
-  return fmt::format("{}: {} layers\n\n", to_string(config.family), plan.size()) + aligned(rows) +
-         cache_text(plan) + notes_text(config, plan);
+  return fmt::format("{}: {}\n\n", to_string(config.family), counted(plan.size(), "layer")) +
+         aligned(rows) + cache_text(plan) + notes_text(config, plan);
 }
 
 json plan_json(const ModelConfig& config, const Plan& plan) {

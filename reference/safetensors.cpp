@@ -15,6 +15,7 @@
 #include <optional>
 #include <tuple>
 
+#include "reference/counted.h"
 #include "reference/error.h"
 #include "reference/partial_file.h"
 #include "reference/safetensors_header.h"
@@ -82,8 +83,10 @@ void MappedFile::map(int descriptor, const std::string& name) {
 
 std::uint64_t header_length(const std::byte* bytes, std::uint64_t size, const std::string& origin) {
   if (size < length_bytes)
-    throw Error("KV1203", fmt::format("{} has {} bytes, too few for a header length", origin, size),
-                damaged);
+    throw Error(
+        "KV1203",
+        fmt::format("{} has {}, too few for a header length", origin, counted(size, "byte")),
+        damaged);
   std::uint64_t length;
   std::memcpy(&length, bytes, sizeof length);
   if (length == 0 || length > header_cap)
@@ -93,8 +96,8 @@ std::uint64_t header_length(const std::byte* bytes, std::uint64_t size, const st
         damaged);
   if (length > size - length_bytes)
     throw Error("KV1205",
-                fmt::format("{}: the header takes {} bytes, but only {} follow its length", origin,
-                            length, size - length_bytes),
+                fmt::format("{}: the header takes {}, but only {} follow its length", origin,
+                            counted(length, "byte"), size - length_bytes),
                 "the file is cut short; download it again");
   return length;
 }
@@ -109,11 +112,12 @@ void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes,
   for (const HeaderEntry& entry : entries) {
     const std::string name = quoted_name(entry.name);
     if (entry.end - entry.begin != entry.bytes)
-      throw Error("KV1213",
-                  fmt::format("{}: {} is {} {}, {} bytes, but its data_offsets [{}, {}] span {}",
-                              origin, name, entry.dtype, shape_text(entry.shape), entry.bytes,
-                              entry.begin, entry.end, entry.end - entry.begin),
-                  damaged);
+      throw Error(
+          "KV1213",
+          fmt::format("{}: {} is {} {}, {}, but its data_offsets [{}, {}] span {}", origin, name,
+                      entry.dtype, shape_text(entry.shape), counted(entry.bytes, "byte"),
+                      entry.begin, entry.end, entry.end - entry.begin),
+          damaged);
     if (entry.end > data_bytes)
       throw Error("KV1214",
                   fmt::format("{}: {} ends at byte {} of the data, but the file holds only {}",
@@ -127,15 +131,17 @@ void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes,
           damaged);
     if (entry.begin > covered)
       throw Error("KV1216",
-                  fmt::format("{}: {} bytes before {} belong to no tensor", origin,
-                              entry.begin - covered, name),
+                  fmt::format("{}: {} before {} {} to no tensor", origin,
+                              counted(entry.begin - covered, "byte"), name,
+                              agreeing(entry.begin - covered, "belongs", "belong")),
                   damaged);
     covered = entry.end;
   }
   if (covered != data_bytes)
     throw Error("KV1217",
-                fmt::format("{}: {} bytes after the last tensor belong to none", origin,
-                            data_bytes - covered),
+                fmt::format("{}: {} after the last tensor {} to none", origin,
+                            counted(data_bytes - covered, "byte"),
+                            agreeing(data_bytes - covered, "belongs", "belong")),
                 damaged);
 }
 

@@ -49,10 +49,10 @@ class Session:
 
     def extend(self, tokens, wants_trace):
         if len(tokens) != len(self.lengths):
-            refuse("invalid", f"{len(tokens)} lists of tokens for {len(self.lengths)} rows")
+            refuse("invalid", f"lists of tokens: {len(tokens)}, rows: {len(self.lengths)}")
         for length, new in zip(self.lengths, tokens):
             if length + len(new) > self.capacity:
-                refuse("invalid", f"{length + len(new)} tokens exceed the capacity of {self.capacity}")
+                refuse("invalid", f"a length of {length + len(new)} exceeds the capacity of {self.capacity}")
             self.model.check(new)
         if not any(tokens):
             return Computed([np.zeros((0, self.model.vocab), "<f4") for _ in tokens])
@@ -63,7 +63,7 @@ class Session:
 
     def rewind(self, lengths):
         if len(lengths) != len(self.lengths):
-            refuse("invalid", f"{len(lengths)} lengths for {len(self.lengths)} rows")
+            refuse("invalid", f"lengths: {len(lengths)}, rows: {len(self.lengths)}")
         for old, new in zip(self.lengths, lengths):
             if not 0 <= new <= old:
                 refuse("invalid", f"a row of length {old} cannot be rewound to {new}")

@@ -44,9 +44,9 @@ class Verdicts(unittest.TestCase):
         text = verdicts(report(self.path / "a", "engine", [
             result("engine", "chunking", counts={"conforms": 12, "refused": 4}),
             result("engine", "rollback", "broken", {"conforms": 1, "broken": 1}, message="it|fell",
-                   shrunk={"layers": 1, "calls": 2, "prompt": 5})]))
+                   shrunk={"layers": 1, "calls": 2, "prompt": 1})]))
         self.assertIn("| `chunking` | conforms | 12 | 4 |", text)
-        self.assertIn("| `rollback` | broken | 2 | 0 | 1 layer, 2 calls, 5 tokens | **not explained** |", text)
+        self.assertIn("| `rollback` | broken | 2 | 0 | 1 layer, 2 calls, 1 token | **not explained** |", text)
 
     def test_a_failure_that_findings_explain_has_its_sentence(self):
         text = verdicts(report(self.path / "a", "transformers", [

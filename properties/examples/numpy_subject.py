@@ -22,16 +22,16 @@ class Session:
 
     def extend(self, tokens, trace):
         if len(tokens) != len(self.rows):
-            invalid(f"{len(tokens)} lists of tokens for {len(self.rows)} rows")
+            invalid(f"lists of tokens: {len(tokens)}, rows: {len(self.rows)}")
         for row, new in zip(self.rows, tokens):
             if row.length + len(new) > self.capacity:
-                invalid(f"{row.length + len(new)} tokens exceed the capacity of {self.capacity}")
+                invalid(f"a length of {row.length + len(new)} exceeds the capacity of {self.capacity}")
             self.model.check(new)
         return run(self.model, list(zip(tokens, self.rows)), trace)
 
     def rewind(self, lengths):
         if len(lengths) != len(self.rows):
-            invalid(f"{len(lengths)} lengths for {len(self.rows)} rows")
+            invalid(f"lengths: {len(lengths)}, rows: {len(self.rows)}")
         new = [copy.copy(row) for row in self.rows]
         for row, length in zip(new, lengths):
             if not 0 <= length <= row.length:

@@ -3,13 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "properties/runner.h"
 #include "properties/subject_registry.h"
+#include "properties/temporary_folder.h"
 #include "reference/error.h"
 
 namespace kvconform {
 namespace {
+
+namespace fs = std::filesystem;
 
 const std::string kToy = std::string("plugin:") + TOY_PLUGIN;
 const std::string kSessions = std::string("plugin:") + SESSIONS_PLUGIN;
@@ -56,6 +62,31 @@ TEST(Plugin, ThatCrashesIsBrokenAndTheRunGoesOn) {
   EXPECT_EQ(result.verdict, VerdictKind::broken);
   EXPECT_EQ(result.cases, 20);
   EXPECT_NE(result.message.find("was ended by signal 6"), std::string::npos) << result.message;
+}
+
+/// The toy, but for one word of its own: they are as long as each other.
+std::string toy_with(const std::string& word, const std::string& other, const fs::path& folder) {
+  std::ifstream stream(TOY_PLUGIN, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(stream)), {});
+  bytes.replace(bytes.find(word), other.size(), other);
+  std::ofstream(folder / "toy.so", std::ios::binary) << bytes;
+  return "plugin:" + (folder / "toy.so").string();
+}
+
+TEST(Plugin, ThatNamesFamiliesOrCapabilitiesThereAreNotIsRefusedAtOnce) {
+  const TemporaryFolder folder("kvconform-plugin-test");
+  const PropertyResult family =
+      run(toy_with("gemma3n_text", "llama_3_text", folder.path()), "causality");
+  EXPECT_EQ(family.verdict, VerdictKind::broken);
+  EXPECT_EQ(family.cases, 1);
+  EXPECT_NE(family.message.find("\"families\" with \"llama_3_text\", not some of gemma3n_text, "
+                                "gemma4_text; name those that your engine runs"),
+            std::string::npos)
+      << family.message;
+  const PropertyResult capability =
+      run(toy_with("score batch", "scorebbatch", folder.path()), "causality");
+  EXPECT_NE(capability.message.find("\"capabilities\" with \"scorebbatch\""), std::string::npos)
+      << capability.message;
 }
 
 TEST(Plugin, ThatIsNoneIsRefusedOrUnusable) {

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A toy engine behind the subject protocol: what to start from. Copy it, and put your engine in place of Model and Row.
 
-Its "model" is nothing but a sum: the logits of a position depend on the tokens so far and on the position. It has a
-bug on purpose; "Your engine under test in 30 minutes" (properties/README.md) finds it and mends it.
+Its "model" is nothing but a sum: the logits of a position depend on the tokens so far and on the position. What it
+computes on the way is its trace: where two computations part, the first array that differs is named. It has a bug on
+purpose; "Your engine under test in 30 minutes" (properties/README.md) finds it and mends it.
 
     kvconform check --subject 'process:python3 properties/examples/toy_subject.py'
 """
@@ -12,7 +13,8 @@ import sys
 
 NAME, VERSION, DTYPE = "toy", "1", "float32"
 FAMILIES = ["gemma3n_text", "gemma4_text"]
-CAPABILITIES = ["score", "cache", "chunked", "batch", "ragged"]  # what it can do: properties/subject-protocol.md
+CAPABILITIES = ["score", "cache", "chunked", "batch", "ragged", "rewind", "trace"]  # properties/subject-protocol.md
+TRACE = ["embedding", "layer.0.attention"]  # in the order of computation
 
 
 class Unsupported(Exception):
@@ -33,20 +35,25 @@ class Model:
 
 
 class Row:
-    """One row of a batch and its cache: here the sum of its tokens, and how many they are."""
+    """One row of a batch and its cache: here its tokens, where a model keeps keys and values."""
 
     def __init__(self, model):
-        self.model, self.total, self.length = model, 0, 0
+        self.model, self.cache, self.length = model, [], 0
 
     def extend(self, tokens):
-        """The logits of every new position."""
-        logits = []
+        """What is computed for every new position, by name."""
+        computed = []
         for token in tokens:
             position = self.length
-            self.total += token
-            logits.append([float((self.total + 3 * position + v) % 7) for v in range(self.model.vocab_size)])
+            self.cache.append(token)
+            attention = sum(self.cache) + 3 * position
+            logits = [(attention + v) % 7 for v in range(self.model.vocab_size)]
+            computed.append({"logits": logits, "embedding": [token], "layer.0.attention": [attention]})
         self.length += len(tokens)
-        return logits
+        return computed
+
+    def rewind(self, length):
+        self.cache, self.length = self.cache[:length], length
 
 
 # ---- the protocol ---------------------------------------------------------------------------------------------------
@@ -65,10 +72,13 @@ def check(model, tokens):
         raise Invalid("a token is outside the vocabulary")
 
 
-def logits_of(rows, tokens):
-    """All rows one after the other, each its new positions in order."""
-    numbers = [x for row, new in zip(rows, tokens) for position in row.extend(new) for x in position]
-    return {}, struct.pack(f"<{len(numbers)}f", *numbers)
+def compute(rows, tokens, request):
+    """The logits, all rows one after the other, each its new positions in order; then the trace, if it is asked for."""
+    positions = [position for row, new in zip(rows, tokens) for position in row.extend(new)]
+    trace = TRACE if request.get("trace") else []
+    numbers = [x for name in ["logits", *trace] for position in positions for x in position[name]]
+    shapes = [{"name": name, "shape": [len(positions), 1]} for name in trace]
+    return {"trace": shapes}, struct.pack(f"<{len(numbers)}f", *numbers)
 
 
 def hello(request):
@@ -88,7 +98,7 @@ def unload(request):
 def score(request):
     model = models[request["model"]]
     check(model, request["tokens"])
-    return logits_of([Row(model) for _ in request["tokens"]], request["tokens"])
+    return compute([Row(model) for _ in request["tokens"]], request["tokens"], request)
 
 
 def open_session(request):
@@ -104,7 +114,17 @@ def extend(request):
     if any(row.length + len(new) > session.capacity for row, new in zip(session.rows, tokens)):
         raise Invalid("beyond the capacity")
     check(session.rows[0].model, tokens)
-    return logits_of(session.rows, tokens)
+    return compute(session.rows, tokens, request)
+
+
+def rewind(request):
+    session, lengths = sessions[request["session"]], request["lengths"]
+    if len(lengths) != len(session.rows):
+        raise Invalid("a wrong number of rows")
+    if any(not 0 <= length <= row.length for row, length in zip(session.rows, lengths)):
+        raise Invalid("a row can only be cut back")
+    for row, length in zip(session.rows, lengths):
+        row.rewind(length)
 
 
 def close(request):
@@ -112,7 +132,7 @@ def close(request):
 
 
 ANSWERS = {"hello": hello, "load": load, "unload": unload, "score": score, "open": open_session, "extend": extend,
-           "close": close, "quit": lambda request: None}
+           "rewind": rewind, "close": close, "quit": lambda request: None}
 
 
 def answer(request):

@@ -192,7 +192,7 @@ TEST(Faults, the_matrix_names_what_was_missed) {
   missed.fault = all_faults()[0];
   missed.cases = 7;
   const std::string text = matrix_markdown({missed}, {});
-  EXPECT_NE(text.find("0 of 1 faults caught"), std::string::npos) << text;
+  EXPECT_NE(text.find("0 of 1 fault caught"), std::string::npos) << text;
   EXPECT_NE(text.find("**missed**"), std::string::npos) << text;
 }
 

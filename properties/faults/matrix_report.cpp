@@ -11,6 +11,7 @@
 #include "properties/reports/report.h"
 #include "properties/runner.h"
 #include "properties/subjects/kernel_trial.h"
+#include "reference/counted.h"
 #include "reference/error.h"
 
 namespace kvconform {
@@ -106,12 +107,15 @@ void write(const std::filesystem::path& file, const std::string& text) {
 std::string totals_text(const std::vector<FaultResult>& results, const MatrixOptions& options) {
   const MatrixTotals totals = totals_of(results);
   std::string text = fmt::format(
-      "first difference where the fault acts: {} of {} faults that have a place ({:.0f} %; at "
+      "first difference where the fault acts: {} of {} that {} a place ({:.0f} %; at "
       "least {} % are asked for)\n",
-      totals.pinned, totals.with_place, totals.pinned_percent(), MatrixTotals::kPinnedPercent);
-  text += fmt::format("cases, {}: median {} layers and a prompt of the window {:+d} tokens (",
-                      options.shrink_seconds > 0 ? "shrunk" : "as found", totals.median_layers,
-                      totals.median_prompt_past_window);
+      totals.pinned, counted(totals.with_place, "fault"),
+      agreeing(totals.with_place, "has", "have"), totals.pinned_percent(),
+      MatrixTotals::kPinnedPercent);
+  text += fmt::format("cases, {}: median {} and a prompt of the window {:+d} {} (",
+                      options.shrink_seconds > 0 ? "shrunk" : "as found",
+                      counted(totals.median_layers, "layer"), totals.median_prompt_past_window,
+                      agreeing(totals.median_prompt_past_window, "token", "tokens"));
   text += options.shrink_seconds > 0
               ? fmt::format("at most {} and {:+d} are asked for)\n", MatrixTotals::kLayers,
                             MatrixTotals::kPromptPastWindow)
@@ -129,26 +133,25 @@ std::string totals_text(const std::vector<FaultResult>& results, const MatrixOpt
                 : fmt::format("no fault alone or before all others: {}\n", joined(plain));
   }
   return text + fmt::format(
-                    "{} of {} faults caught, {} by the property or checker named for them; median "
-                    "{} cases, "
+                    "{} of {} caught, {} by the property or checker named for them; median "
+                    "{}, "
                     "at most {}\n",
-                    totals.caught, totals.faults, totals.caught_as_expected, totals.median_cases,
-                    totals.most_cases);
+                    totals.caught, counted(totals.faults, "fault"), totals.caught_as_expected,
+                    counted(totals.median_cases, "case"), totals.most_cases);
 }
 
 std::string catch_text(const FaultResult& result) {
   if (!result.caught()) return "expected of " + result.fault.caught_by;
   const Catch& first = result.catches[0];
-  std::string text =
-      fmt::format("{} after {} case{}", first.property, result.cases, result.cases == 1 ? "" : "s");
+  std::string text = fmt::format("{} after {}", first.property, counted(result.cases, "case"));
   if (first.property == kRaceChecker) text += " of " + first.asked;
   if (first.property != result.fault.caught_by)
     text += fmt::format(" (expected of {})", result.fault.caught_by);
-  text += fmt::format("; {} layers, {} tokens", first.layers, first.prompt);
+  text += fmt::format("; {}, {}", counted(first.layers, "layer"), counted(first.prompt, "token"));
   if (result.has_place())
     text += fmt::format("; {} {}", place_text(first), first.pinned ? "(right)" : "(elsewhere)");
   if (result.catches.size() > 1)
-    text += fmt::format("; caught by {} properties", result.catches.size());
+    text += "; caught by " + counted(result.catches.size(), "property");
   return text;
 }
 
@@ -177,10 +180,10 @@ std::string matrix_markdown(const std::vector<FaultResult>& results, const Matri
       continue;
     }
     const Catch& first = r.catches[0];
-    text += fmt::format(
-        "| `{}` | {} | {} | {} | {} | {} layers, {} tokens, window {} | {} | {} |\n", r.fault.name,
-        cell(r.fault.fault_class), cell(r.fault.bugs), names_of(r), r.cases, first.layers,
-        first.prompt, first.window, place_text(first), pinned_text(r));
+    text += fmt::format("| `{}` | {} | {} | {} | {} | {}, {}, window {} | {} | {} |\n",
+                        r.fault.name, cell(r.fault.fault_class), cell(r.fault.bugs), names_of(r),
+                        r.cases, counted(first.layers, "layer"), counted(first.prompt, "token"),
+                        first.window, place_text(first), pinned_text(r));
   }
   return text;
 }

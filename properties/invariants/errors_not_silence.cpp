@@ -20,6 +20,7 @@
 #include "properties/invariants/invariants.h"
 #include "properties/temporary_folder.h"
 #include "properties/transcript_comparison.h"
+#include "reference/counted.h"
 #include "reference/layer_plan.h"
 
 namespace kvconform {
@@ -156,16 +157,19 @@ class BadRequests {
     }
     TokenRows more = ones;
     more.push_back({0});
-    extend(target, fmt::format("extend of {} rows in a batch of {}", batch + 1, batch), more);
+    extend(target, fmt::format("extend of {} in a batch of {}", counted(batch + 1, "row"), batch),
+           more);
     if (batch > 1) {
       const TokenRows fewer(batch - 1, std::vector<int>{0});
-      extend(target, fmt::format("extend of {} rows in a batch of {}", batch - 1, batch), fewer);
+      extend(target, fmt::format("extend of {} in a batch of {}", counted(batch - 1, "row"), batch),
+             fewer);
     }
     TokenRows over(batch);
     const int room = target.capacity - Targets::length(target.rows.back());
     over.back().assign(room + 1, 0);
     extend(target,
-           fmt::format("extend by {} tokens past a capacity of {}", room + 1, target.capacity),
+           fmt::format("extend by {} past a capacity of {}", counted(room + 1, "token"),
+                       target.capacity),
            over);
   }
 
@@ -178,12 +182,14 @@ class BadRequests {
     for (const TokenHistory& row : target.rows) now.push_back(Targets::length(row));
     std::vector<int> forwards = now, negative = now, more = now;
     forwards.back() += 1;
-    rewind(target, fmt::format("rewind of a row of {} tokens to {}", now.back(), now.back() + 1),
+    rewind(target,
+           fmt::format("rewind of a row of {} to {}", counted(now.back(), "token"), now.back() + 1),
            forwards);
     negative.back() = -1;
     rewind(target, "rewind to length -1", negative);
     more.push_back(0);
-    rewind(target, fmt::format("rewind of {} rows in a batch of {}", now.size() + 1, now.size()),
+    rewind(target,
+           fmt::format("rewind of {} in a batch of {}", counted(now.size() + 1, "row"), now.size()),
            more);
   }
 
@@ -195,7 +201,7 @@ class BadRequests {
       must_refuse(fmt::format("reorder from row {} of a batch of {}", source, batch),
                   [&] { subject_.reorder(target.id, rows); });
     }
-    must_refuse(fmt::format("reorder of {} rows in a batch of {}", batch + 1, batch),
+    must_refuse(fmt::format("reorder of {} in a batch of {}", counted(batch + 1, "row"), batch),
                 [&] { subject_.reorder(target.id, std::vector<int>(batch + 1, 0)); });
   }
 
@@ -226,9 +232,9 @@ class BadRequests {
     if (bytes.empty()) return;  // a subject that saves in another form than one file
     for (std::size_t length : {std::size_t{0}, bytes.size() / 2, bytes.size() - 1}) {
       std::ofstream(part, std::ios::binary | std::ios::trunc) << bytes.substr(0, length);
-      must_refuse(
-          fmt::format("restore of {} of the {} bytes that were saved", length, bytes.size()),
-          [&] { subject_.restore(model_, part); });
+      must_refuse(fmt::format("restore of {} of the {} that {} saved", length,
+                              counted(bytes.size(), "byte"), agreeing(bytes.size(), "was", "were")),
+                  [&] { subject_.restore(model_, part); });
     }
   }
 

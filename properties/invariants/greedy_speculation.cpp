@@ -19,6 +19,7 @@
 #include "properties/generated_property.h"
 #include "properties/invariants/invariants.h"
 #include "properties/transcript_comparison.h"
+#include "reference/counted.h"
 #include "reference/layer_plan.h"
 
 namespace kvconform {
@@ -85,6 +86,7 @@ class Speculation {
       if (!verify(draft)) return std::nullopt;
     }
     model_.subject().close(session_);
+    model_.subject().at_call(-1);
     return std::move(seen_);
   }
 
@@ -97,6 +99,7 @@ class Speculation {
     call.kind = Call::Kind::extend;
     call.tokens = rows;
     CallRecord record{static_cast<int>(seen_.size()) + 1, ledger_.apply(call), {}};
+    model_.subject().at_call(record.call);  // and so are the rewinds after it
     record.output = model_.subject().extend(session_, rows, trace_);
     check_shape(record, config_.vocab_size, trace_);
     seen_.push_back(std::move(record));
@@ -282,8 +285,9 @@ class GreedySpeculation : public GeneratedProperty {
     const auto expected = [&](const At& at) { return plain_position(plain, at); };
     Verdict verdict = comparison_within(test_case, judgement, config, expected).judge(*seen);
     if (speculation.departed() == 0) return verdict;
-    const auto rows =
-        fmt::format("{} of {} rows decode other tokens", speculation.departed(), plain.size());
+    const auto rows = fmt::format("{} of {} {} other tokens", speculation.departed(),
+                                  counted(plain.size(), "row"),
+                                  agreeing(speculation.departed(), "decodes", "decode"));
     verdict.message = verdict.kind == VerdictKind::differs
                           ? rows + "; " + verdict.message
                           : rows + " from a tie on, where the comparison ends";

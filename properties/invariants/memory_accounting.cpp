@@ -11,6 +11,7 @@
 #include "properties/equivalence.h"
 #include "properties/generated_property.h"
 #include "properties/invariants/invariants.h"
+#include "reference/counted.h"
 #include "reference/layer_plan.h"
 
 namespace kvconform {
@@ -82,11 +83,12 @@ class Audit {
 
   std::string complaint(const CacheReport& report, int& layer) const {
     if (report.lengths != extent_.lengths) {
-      return fmt::format("the rows are said to hold {} tokens, not {}", joined(report.lengths),
+      return fmt::format("the rows are said to hold [{}] tokens, not [{}]", joined(report.lengths),
                          joined(extent_.lengths));
     }
     if (report.layers.size() != plan_.size()) {
-      return fmt::format("{} layers are reported, not {}", report.layers.size(), plan_.size());
+      return fmt::format("{} {} reported, not {}", counted(report.layers.size(), "layer"),
+                         agreeing(report.layers.size(), "is", "are"), plan_.size());
     }
     for (std::size_t i = 0; i < plan_.size(); ++i) {
       layer = static_cast<int>(i);
@@ -113,8 +115,8 @@ class Audit {
     }
     if (!plan.owns_keys()) {
       if (seen.positions == 0 && seen.bytes == 0) return "";
-      return fmt::format("reads the keys of layer {} and yet holds {} positions, {} bytes",
-                         plan.owner, seen.positions, seen.bytes);
+      return fmt::format("reads the keys of layer {} and yet holds {}, {}", plan.owner,
+                         counted(seen.positions, "position"), counted(seen.bytes, "byte"));
     }
     const std::string wrong = positions(seen.positions, plan);
     return wrong.empty() ? bytes(seen, plan) : wrong;
@@ -127,7 +129,7 @@ class Audit {
       most += plan.window == 0 ? length : std::min(length, kept(plan));
     }
     if (seen >= least && seen <= most) return "";
-    return fmt::format("holds {} key positions, {}", seen,
+    return fmt::format("holds {}, {}", counted(seen, "key position"),
                        seen < least ? fmt::format("the next queries see {}", least)
                                     : fmt::format("its limit is {}", most));
   }
@@ -146,11 +148,13 @@ class Audit {
     const std::int64_t most =
         std::int64_t(extent_.lengths.size()) * rounded * cache_bytes_per_token(plan, number);
     if (seen.positions > 0 && seen.bytes <= 0) {
-      return fmt::format("holds {} positions in {} bytes", seen.positions, seen.bytes);
+      return fmt::format("holds {} in {}", counted(seen.positions, "position"),
+                         counted(seen.bytes, "byte"));
     }
     if (seen.bytes <= most) return "";
-    return fmt::format("reserves {} bytes, {} positions in each of {} rows take {}", seen.bytes,
-                       rounded, extent_.lengths.size(), most);
+    return fmt::format("reserves {}, {} in each of {} {} {}", counted(seen.bytes, "byte"),
+                       counted(rounded, "position"), counted(extent_.lengths.size(), "row"),
+                       agreeing(rounded, "takes", "take"), most);
   }
 
   const std::vector<LayerPlan>& plan_;

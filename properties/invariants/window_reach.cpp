@@ -18,6 +18,7 @@
 #include "properties/localisation.h"
 #include "properties/subject_registry.h"
 #include "properties/yardstick.h"
+#include "reference/counted.h"
 
 namespace kvconform {
 namespace {
@@ -162,10 +163,9 @@ class WindowReach : public GeneratedProperty {
     }
     if (same.within) return {};
     Verdict verdict = differs(
-        fmt::format(
-            "token {} moves the logits of token {}, {} back: {} layers of window {} reach {}",
-            hidden, query, query - hidden, depth, config.sliding_window,
-            depth * (config.sliding_window - 1)),
+        fmt::format("token {} moves the logits of token {}, {} back: {} of window {} {} {}", hidden,
+                    query, query - hidden, counted(depth, "layer"), config.sliding_window,
+                    agreeing(depth, "reaches", "reach"), depth * (config.sliding_window - 1)),
         same, query);
     if (same.worst >= 0) {
       verdict.first_difference->expected = before[same.worst];

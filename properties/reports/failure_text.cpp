@@ -11,6 +11,7 @@
 #include "properties/reports/plain_text.h"
 #include "properties/reports/report.h"
 #include "properties/shrinking.h"
+#include "reference/counted.h"
 #include "reference/layer_plan.h"
 
 namespace kvconform {
@@ -32,11 +33,11 @@ std::string describe_model(const ModelSpec& model) {
   if (!model.folder.empty()) return model.folder.string();
   const ModelConfig config = config_of(model);
   const std::vector<LayerPlan> plan = plan_layers(config);
-  std::string text = fmt::format(
-      "{}, {} layers, hidden {}, heads {} over {}, head size {}, vocabulary {}",
-      to_string(config.family), config.num_layers, config.hidden_size, config.num_attention_heads,
-      plan[0].key_value_heads, plan[0].head_dim, config.vocab_size);
-  if (config.enable_moe_block) text += fmt::format(", {} experts", config.num_experts);
+  std::string text = fmt::format("{}, {}, hidden {}, heads {} over {}, head size {}, vocabulary {}",
+                                 to_string(config.family), counted(config.num_layers, "layer"),
+                                 config.hidden_size, config.num_attention_heads,
+                                 plan[0].key_value_heads, plan[0].head_dim, config.vocab_size);
+  if (config.enable_moe_block) text += ", " + counted(config.num_experts, "expert");
   return text + "\n             layers: " + describe_layers(plan);
 }
 
@@ -46,8 +47,8 @@ std::string describe_call(const Call& call) {
     case Call::Kind::score:
       return fmt::format("score {}", call.tokens);
     case Call::Kind::open:
-      return fmt::format("open {}: {} row{}, capacity {}{}", session, call.batch,
-                         call.batch == 1 ? "" : "s", call.capacity,
+      return fmt::format("open {}: {}, capacity {}{}", session, counted(call.batch, "row"),
+                         call.capacity,
                          call.start > 0 ? fmt::format(", start {}", call.start) : "");
     case Call::Kind::extend:
       return fmt::format("extend {} by {}", session, call.tokens);
@@ -87,8 +88,8 @@ std::string describe_values(const Difference& at) {
 
 std::string describe_others(const OtherFailure& others) {
   const std::string again = others.file.empty() ? "" : "; again: " + replay_of(others.file);
-  return fmt::format("{} in {} case{}, the first: {}{}", to_string(others.verdict), others.cases,
-                     others.cases == 1 ? "" : "s", others.message, again);
+  return fmt::format("{} in {}, the first: {}{}", to_string(others.verdict),
+                     counted(others.cases, "case"), others.message, again);
 }
 
 std::string describe_earlier(const std::string& property) {
@@ -120,7 +121,7 @@ std::string describe_case(const Case& test_case) {
   int number = 0;
   for (const Call& call : test_case.calls) {
     if (number == 12) {
-      text += line("", fmt::format("… and {} more calls", test_case.calls.size() - 12));
+      text += line("", fmt::format("… and {}", counted(test_case.calls.size() - 12, "more call")));
       break;
     }
     text += line(number == 0 ? "calls" : "", fmt::format("{} {}", number, describe_call(call)));
@@ -139,7 +140,7 @@ std::string failure_text(const PropertyResult& result) {
   const Failure& failure = *result.failure;
   const Verdict& verdict = failure.verdict;
   text += describe_case(failure.smallest);
-  text += line("seen", verdict.message);
+  text += line("seen", in_words(verdict));
   if (verdict.first_difference) {
     const Difference& at = *verdict.first_difference;
     const std::string place = describe_place(at);

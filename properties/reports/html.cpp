@@ -13,6 +13,7 @@
 #include "properties/reports/html_text.h"
 #include "properties/reports/report.h"
 #include "properties/shrinking.h"
+#include "reference/counted.h"
 
 namespace kvconform {
 namespace {
@@ -49,11 +50,11 @@ std::string counts_text(const VerdictCounts& counts) {
 
 std::string opening(const RunSummary& summary) {
   std::string out = fmt::format(
-      "<p class=\"soft\">kvconform {} · seed {} · size {} · {} cases, {} compared, in {:.1f} s · "
+      "<p class=\"soft\">kvconform {} · seed {} · size {} · {}, {} compared, in {:.1f} s · "
       "{}</p>\n",
       summary.commit.empty() ? "of an unknown commit" : text(summary.commit), summary.seed,
-      to_string(summary.size), summary.cases, compared_of(summary.counts), summary.seconds,
-      counts_text(summary.counts));
+      to_string(summary.size), counted(summary.cases, "case"), compared_of(summary.counts),
+      summary.seconds, counts_text(summary.counts));
   if (summary.shards > 1)
     out += fmt::format(
         "<p>Shard {} of {}: the others, and the required minimum, are not in here.</p>\n",
@@ -93,7 +94,7 @@ std::string verdict_cell(const RunSummary& summary, const PropertyResult& result
   if (is_failure(result.verdict))
     word = fmt::format("<a class=\"bad\" href=\"#{}\">{}</a>", anchor_of(summary, result), word);
   std::string detail =
-      fmt::format("{} cases, {} compared", result.cases, compared_of(result.counts));
+      fmt::format("{}, {} compared", counted(result.cases, "case"), compared_of(result.counts));
   if (!result.kept.empty()) detail += fmt::format(", kept: {}", counts_text(result.kept));
   if (result.budget_used > 0 && std::isfinite(result.budget_used))
     detail += ", " + share_of_budget(result.budget_used);
@@ -230,9 +231,10 @@ std::string coverage_of(const std::string& subject, const SubjectBooks& books, b
     largest = std::max({largest, entry.met, entry.required});
   if (largest == 0) return "";
   const std::size_t missing = missing_classes(books).size();
-  std::string out = fmt::format("<details{}><summary>{}{}</summary>\n<div class=\"bars\">\n",
-                                missing > 0 || alone ? " open" : "", text(subject),
-                                missing > 0 ? fmt::format(": {} classes short", missing) : "");
+  std::string out =
+      fmt::format("<details{}><summary>{}{}</summary>\n<div class=\"bars\">\n",
+                  missing > 0 || alone ? " open" : "", text(subject),
+                  missing > 0 ? fmt::format(": {} short", counted(missing, "class")) : "");
   for (const auto& [name, entry] : books.coverage)
     out += bar(name, entry.met, largest, entry.required);
   return out + "</div></details>\n";

@@ -8,6 +8,7 @@
 #include "properties/case_judge.h"
 #include "properties/reports/plain_text.h"
 #include "properties/reports/report.h"
+#include "reference/counted.h"
 
 namespace kvconform {
 namespace {
@@ -69,9 +70,10 @@ std::string reasons_table(const RunSummary& summary) {
   std::string text;
   for (const PropertyResult& result : summary.results) {
     for (const Reason& reason : result.reasons)
-      text +=
-          fmt::format("| {} | {} | {} | {} | {} |\n", cell(result.property), cell(result.subject),
-                      to_string(reason.verdict), reason.cases, cell(reason.text));
+      text += fmt::format(
+          "| {} | {} | {} | {} | {} |\n", cell(result.property), cell(result.subject),
+          to_string(reason.verdict), reason.cases,
+          cell(reason.first.empty() ? reason.text : reason.text + "; first: " + reason.first));
   }
   if (text.empty()) return text;
   return "\n<details><summary>Why cases were not compared</summary>\n\n"
@@ -111,8 +113,8 @@ std::string summary_markdown(const RunSummary& summary) {
       fmt::format("# kvconform: {}\n\n", code == 0 ? "conforms" : "does not conform");
   if (code == 3) text = "# kvconform: too little was compared\n\n";
   if (!summary.complete) text = "# kvconform: incomplete run\n\n";
-  text += fmt::format("{} cases, {} compared, in {:.1f} s, size {}, seed {}, shard {}/{}: {}.\n\n",
-                      summary.cases, compared_of(summary.counts), summary.seconds,
+  text += fmt::format("{}, {} compared, in {:.1f} s, size {}, seed {}, shard {}/{}: {}.\n\n",
+                      counted(summary.cases, "case"), compared_of(summary.counts), summary.seconds,
                       to_string(summary.size), summary.seed, summary.shard, summary.shards,
                       summary.counts.empty() ? "nothing ran" : count_of(summary.counts));
   text += table(summary);

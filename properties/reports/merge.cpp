@@ -112,8 +112,7 @@ void join(const PropertyResult& more, PropertyResult& result) {
   result.seconds += more.seconds;
   result.against_used |= more.against_used;
   result.whole &= more.whole;
-  for (const Reason& reason : more.reasons)
-    note_reason(reason.verdict, reason.text, reason.cases, result);
+  for (const Reason& reason : more.reasons) note_reason(reason, result);
   if (more.besides && !result.besides)
     result.besides = more.besides;
   else if (more.besides)

@@ -178,8 +178,8 @@ PropertyResult result_from(const json& value, const Path& folder) {
   result.against_used = value.value("against_used", false);
   if (value.contains("reasons")) {
     for (const json& item : value["reasons"])
-      result.reasons.push_back(
-          {verdict_kind(item.at("verdict")), item.at("text"), item.at("cases")});
+      result.reasons.push_back({verdict_kind(item.at("verdict")), item.at("text"), item.at("cases"),
+                                item.value("first", "")});
   }
   if (value.contains("besides")) result.besides = besides_from(value["besides"], folder);
   if (value.contains("kept")) result.kept = counts_from(value["kept"]);
@@ -339,9 +339,12 @@ json result_json(const PropertyResult& result) {
                 {"message", result.message},
                 {"seconds", result.seconds}};
   value["compared"] = compared_of(result.counts);
-  for (const Reason& reason : result.reasons)
-    value["reasons"].push_back(
-        {{"verdict", to_string(reason.verdict)}, {"text", reason.text}, {"cases", reason.cases}});
+  for (const Reason& reason : result.reasons) {
+    json item = {
+        {"verdict", to_string(reason.verdict)}, {"text", reason.text}, {"cases", reason.cases}};
+    if (!reason.first.empty()) item["first"] = reason.first;
+    value["reasons"].push_back(std::move(item));
+  }
   if (result.besides) value["besides"] = besides_json(*result.besides);
   if (!result.whole) value["complete"] = false;
   if (!result.kept.empty()) value["kept"] = counts_json(result.kept);

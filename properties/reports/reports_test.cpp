@@ -190,10 +190,11 @@ TEST(Reports, CasesThatWereNotComparedAreToldApartAndTheirReasonsNamed) {
       {VerdictKind::conforms, 9}, {VerdictKind::refused, 40}, {VerdictKind::not_applicable, 151}};
   result.cases = 200;
   for (int i = 0; i < 40; ++i)
-    note_reason(VerdictKind::refused, i < 20 ? "no <bias>" : "no map " + std::to_string(i), 1,
+    note_reason({VerdictKind::refused, i < 20 ? "no <bias>" : "no map " + std::to_string(i), 1,
+                 "request " + std::to_string(i)},
                 result);
-  note_reason(VerdictKind::not_applicable, "the subject lacks fork", 151, result);
-  note_reason(VerdictKind::differs, "no reason", 1, result);
+  note_reason({VerdictKind::not_applicable, "the subject lacks fork", 151}, result);
+  note_reason({VerdictKind::differs, "no reason", 1}, result);
   std::int64_t told = 0;
   for (const Reason& reason : result.reasons) told += reason.cases;
   EXPECT_EQ(told, 191);
@@ -201,10 +202,12 @@ TEST(Reports, CasesThatWereNotComparedAreToldApartAndTheirReasonsNamed) {
   RunSummary summary = summary_with(result);
   summary.cases = 200;
   EXPECT_NE(summary_markdown(summary).find("200 cases, 9 compared"), std::string::npos);
-  EXPECT_NE(summary_markdown(summary).find("| refused | 20 | no &lt;bias>"), std::string::npos)
+  EXPECT_NE(summary_markdown(summary).find("| refused | 20 | no &lt;bias>; first: request 0 |"),
+            std::string::npos)
       << summary_markdown(summary);
   EXPECT_NE(summary_html(summary).find("200 cases, 9 compared"), std::string::npos);
-  EXPECT_NE(summary_html(summary).find("40 refused: no &lt;bias&gt; (20)"), std::string::npos);
+  EXPECT_NE(summary_html(summary).find("40 refused: no &lt;bias&gt; (20; first: request 0)"),
+            std::string::npos);
   EXPECT_EQ(result_json(result).at("compared"), 9);
   const TemporaryFolder folder("kvconform-reports-test");
   write_report(summary, folder.path());
@@ -212,6 +215,7 @@ TEST(Reports, CasesThatWereNotComparedAreToldApartAndTheirReasonsNamed) {
   ASSERT_EQ(again.reasons.size(), result.reasons.size());
   EXPECT_EQ(again.reasons[0].text, "no <bias>");
   EXPECT_EQ(again.reasons[0].cases, 20);
+  EXPECT_EQ(again.reasons[0].first, "request 0");
 }
 
 TEST(Reports, AnotherKindOfFailureStandsBesideTheOneShown) {

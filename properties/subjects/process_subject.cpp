@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "properties/subjects/last_words.h"
 #include "properties/subjects/protocol_messages.h"
+#include "reference/counted.h"
 
 namespace kvconform {
 namespace {
@@ -18,20 +20,14 @@ constexpr std::size_t kSurplusShown = 100;
 constexpr double kLongestTimeout = 1e6;  // seconds; keeps deadlines within the clock's range
 constexpr double kPatienceForQuit = 1;   // seconds, for the reply and again for the exit
 
-/// Its last few lines, for people: the end of a traceback, not all of it.
-std::string end_of(const std::string& words) {
-  std::string text = words.substr(0, words.find_last_not_of("\r\n \t") + 1);
-  if (text.size() <= kLastWordsShown) return text;
-  return text.substr(text.size() - kLastWordsShown);
-}
-
 /// How far an answer had come: an engine that forgets a line's end, or to flush, looks like a hang.
 std::string words_arrived(const ChildTimeout& late) {
   if (late.payload_due > 0)
-    return fmt::format("; {} of {} payload bytes had arrived", late.payload, late.payload_due);
+    return fmt::format("; {} of {} had arrived", late.payload,
+                       counted(late.payload_due, "payload byte"));
   if (late.arrived.empty()) return "";
-  return fmt::format("; {} bytes without a line end had arrived: \"{}\"", late.arrived.size(),
-                     printable(late.arrived, kSurplusShown));
+  return fmt::format("; {} without a line end had arrived: \"{}\"",
+                     counted(late.arrived.size(), "byte"), printable(late.arrived, kSurplusShown));
 }
 
 json id_of(const std::string& id) {
@@ -154,8 +150,8 @@ void ProcessSubject::end_case(std::chrono::milliseconds patience) {
 /// Bytes that nobody asked for.
 std::string ProcessSubject::surplus_words() const {
   const std::string bytes = child_->unread_bytes();
-  return fmt::format("had written more than its last reply, {} bytes: \"{}\"", bytes.size(),
-                     printable(bytes, kSurplusShown));
+  return fmt::format("had written more than its last reply, {}: \"{}\"",
+                     counted(bytes.size(), "byte"), printable(bytes, kSurplusShown));
 }
 
 Output ProcessSubject::score(ModelId model, const TokenRows& tokens, bool trace) {
@@ -305,8 +301,8 @@ void ProcessSubject::refuse_or_break(const std::string& request, const json& rep
 
 void ProcessSubject::fail(std::string what) {
   if (child_) {
-    const std::string last = end_of(child_->last_words());
-    if (!last.empty()) what += "; standard error ends: " + printable(last, last.size());
+    const std::string last = last_words_first(child_->last_words(), kLastWordsShown);
+    if (!last.empty()) what += "; standard error ends: " + last;
   }
   child_.reset();
   throw SubjectBroken(what);

@@ -295,6 +295,8 @@ TEST_F(Processes, UnsupportedIsRefusedAndInvalidForValidInputDiffers) {
   ASSERT_EQ(refused.results.at(0).reasons.size(), 1u);
   EXPECT_EQ(refused.results.at(0).reasons[0].text, "on purpose");
   EXPECT_EQ(refused.results.at(0).reasons[0].cases, 3);
+  EXPECT_THAT(refused.results.at(0).reasons[0].first,
+              testing::MatchesRegex("call 1, extend of rows of .* tokens by .*"));
   EXPECT_EQ(exit_code(refused), 3);
   EXPECT_EQ(run_properties(run_of(server("error-invalid"), 3)).results.at(0).verdict,
             VerdictKind::differs);
@@ -363,7 +365,13 @@ INSTANTIATE_TEST_SUITE_P(
         Hopeless{"sleep 1000 & exit 5", "exited with status 5"},
         Hopeless{"trap '' TERM INT HUP; while :; do sleep 1; done",
                  "gave no complete answer in time"},
-        Hopeless{"while :; do echo noise >&2; done", "standard error ends: "},
+        Hopeless{"while :; do echo noise >&2; done", "standard error ends: noise; before that: … "},
+        Hopeless{
+            "printf 'Traceback (most recent call last):\\n  File \"e.py\"\\nKeyError: 7\\n' >&2",
+            "standard error ends: KeyError: 7; in File \"e.py\""},
+        Hopeless{"read x; echo "
+                 "'{\"ok\":true,\"name\":\"n\",\"version\":\"1\",\"families\":[\"llama\"]}'",
+                 "\"families\" with \"llama\", not some of gemma3n_text, gemma4_text; name those"},
         Hopeless{"printf '\\377\\1\\n'; sleep 1000", "is not a message: \"\\xff\\x01\""}));
 
 TEST_F(Processes, OneFailedHelloIsForgiven) {

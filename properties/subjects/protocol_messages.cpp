@@ -8,6 +8,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "properties/subjects/last_words.h"
+#include "reference/counted.h"
+#include "reference/model_config.h"
+
 namespace kvconform {
 namespace {
 
@@ -68,6 +72,12 @@ int optional_whole(const json& object, const std::string& name, int fallback, in
   return static_cast<int>(whole(object[name], name, least, std::numeric_limits<int>::max()));
 }
 
+const std::set<std::string>& known_families() {
+  static const std::set<std::string> names = {to_string(Family::gemma3n),
+                                              to_string(Family::gemma4)};
+  return names;
+}
+
 const std::set<std::string>& known_capabilities() {
   static const std::set<std::string> names = {
       "score",   "cache", "chunked",      "batch", "ragged",      "rewind", "fork",
@@ -86,10 +96,9 @@ TraceArray trace_header(const json& entry, int positions) {
     if (numbers > kMostNumbers) wrong("shape", entry["shape"], "the shape of a trace array");
   }
   if (array.shape.empty() || array.shape[0] != positions) {
-    violation(
-        fmt::format("has the trace array {} with the shape {}, not one entry for each of {} "
-                    "positions",
-                    printable(array.name, kShown), entry["shape"].dump(), positions));
+    violation(fmt::format("has the trace array {} with the shape {}, not one entry for each of {}",
+                          printable(array.name, kShown), entry["shape"].dump(),
+                          counted(positions, "position")));
   }
   return array;
 }
@@ -113,6 +122,15 @@ CacheReport::Layer cache_layer(const json& entry, int index) {
   layer.positions = whole(field(entry, "positions"), "positions", 0, most);
   layer.bytes = whole(field(entry, "bytes"), "bytes", 0, most);
   return layer;
+}
+
+/// A misspelt family or capability would leave out cases, and nobody would know.
+void require_known(const std::set<std::string>& names, const std::string& where,
+                   const std::set<std::string>& known, const char* remedy) {
+  for (const std::string& name : names) {
+    if (known.count(name)) continue;
+    wrong(where, json(name), fmt::format("some of {}; {}", fmt::join(known, ", "), remedy));
+  }
 }
 
 /// Little-endian binary32, whatever this machine is.
@@ -158,7 +176,7 @@ bool is_error(const json& reply) {
 ErrorReply parse_error(const json& reply) {
   const json& error = field(reply, "error");
   if (!error.is_object()) wrong("error", error, "an object with kind and message");
-  ErrorReply parsed{text(error, "kind"), printable(text(error, "message"), 2000)};
+  ErrorReply parsed{text(error, "kind"), message_in_words(text(error, "message"), 2000)};
   if (parsed.kind != "unsupported" && parsed.kind != "invalid" && parsed.kind != "failed") {
     wrong("kind", error["kind"], "unsupported, invalid or failed");
   }
@@ -170,17 +188,16 @@ SubjectInfo parse_hello(const json& reply) {
   info.name = printable(text(reply, "name"), kShown);
   info.version = printable(text(reply, "version"), kShown);
   info.families = words(reply, "families");
+  require_known(info.families, "families", known_families(),
+                "name those that your engine runs, it is asked about no other models");
   info.dtype = text(reply, "dtype");
   const std::set<std::string> dtypes = {"float64", "float32", "bfloat16", "float16"};
   if (!dtypes.count(info.dtype)) {
     wrong("dtype", reply["dtype"], fmt::format("one of {}", fmt::join(dtypes, ", ")));
   }
   info.capabilities = words(reply, "capabilities");
-  for (const std::string& name : info.capabilities) {
-    if (known_capabilities().count(name)) continue;
-    wrong("capabilities", json(name),
-          fmt::format("some of {}", fmt::join(known_capabilities(), ", ")));
-  }
+  require_known(info.capabilities, "capabilities", known_capabilities(),
+                "name what your engine can do of that, and nothing else");
   info.margin = optional_whole(reply, "margin", 0, 0);
   info.granularity = optional_whole(reply, "granularity", 1, 1);
   if (reply.contains("bit_stable")) {
@@ -204,13 +221,14 @@ CacheReport parse_cache(const json& reply, int batch, int layers) {
         static_cast<int>(whole(length, "lengths", 0, std::numeric_limits<int>::max())));
   }
   if (batch >= 0 && report.lengths.size() != std::size_t(batch)) {
-    violation(fmt::format("has {} lengths for {} rows", report.lengths.size(), batch));
+    violation(fmt::format("has {} for {}", counted(report.lengths.size(), "length"),
+                          counted(batch, "row")));
   }
   for (const json& entry : list(reply, "layers")) {
     report.layers.push_back(cache_layer(entry, static_cast<int>(report.layers.size())));
   }
   if (report.layers.size() != std::size_t(layers)) {
-    violation(fmt::format("reports {} layers of {}", report.layers.size(), layers));
+    violation(fmt::format("reports {} of {}", counted(report.layers.size(), "layer"), layers));
   }
   report.replays = optional_whole(reply, "replays", 0, 0);
   return report;
@@ -238,7 +256,8 @@ void check_payload_size(const json& reply, std::int64_t expected) {
     announced = whole(reply["payload"], "payload", 0, std::numeric_limits<std::int64_t>::max());
   }
   if (announced == expected) return;
-  violation(fmt::format("announces a payload of {} bytes, expected {}", announced, expected));
+  violation(
+      fmt::format("announces a payload of {}, expected {}", counted(announced, "byte"), expected));
 }
 
 Output decode_payload(const std::string& payload, const PayloadLayout& layout) {

@@ -48,8 +48,13 @@ TEST(ProtocolMessages, EveryWrongFieldOfAHelloIsNamed) {
       {"version", nullptr, "\"version\" with null"},
       {"families", "gemma3n_text", "\"families\" with \"gemma3n_text\", not a list"},
       {"families", {1}, "\"families\" with 1"},
+      {"families",
+       {"gemma4_text", "llama"},
+       "\"families\" with \"llama\", not some of gemma3n_text, gemma4_text; name those that"},
       {"dtype", "float31", "\"dtype\" with \"float31\", not one of"},
-      {"capabilities", {"scores"}, "\"capabilities\" with \"scores\", not some of"},
+      {"capabilities",
+       {"scores"},
+       "\"capabilities\" with \"scores\", not some of batch, cache, cache_report"},
       {"margin", -1, "\"margin\" with -1, not an integer from 0"},
       {"margin", 1.5, "\"margin\" with 1.5"},
       {"bit_stable", 1, "\"bit_stable\" with 1, not true or false"},
@@ -92,6 +97,10 @@ TEST(ProtocolMessages, ErrorsHaveAKindAndAMessage) {
   EXPECT_THAT(error("x"), HasSubstr("\"error\" with \"x\""));
   EXPECT_THAT(error({{"kind", "sad"}, {"message", "m"}}), HasSubstr("\"kind\" with \"sad\""));
   EXPECT_THAT(error({{"kind", "invalid"}}), HasSubstr("lacks the field \"message\""));
+  const json told = {
+      {"kind", "failed"},
+      {"message", "Traceback (most recent call last):\n  File \"e.py\"\nKeyError: 7"}};
+  EXPECT_EQ(parse_error({{"error", told}}).message, "KeyError: 7; in File \"e.py\"");
 }
 
 TEST(ProtocolMessages, APayloadHasTheExpectedSizeOrIsNamedWithBothNumbers) {
@@ -139,8 +148,8 @@ TEST(ProtocolMessages, ACacheReportFitsItsSession) {
       {"layer", 0}, {"role", "independent"}, {"owner", 0}, {"positions", 3}, {"bytes", 96}};
   const json good = {{"lengths", {3}}, {"layers", {layer}}};
   EXPECT_EQ(parse_cache(good, 1, 1).layers.at(0).bytes, 96);
-  EXPECT_THAT(violation_of([&] { parse_cache(good, 2, 1); }), HasSubstr("1 lengths for 2 rows"));
-  EXPECT_THAT(violation_of([&] { parse_cache(good, 1, 2); }), HasSubstr("1 layers of 2"));
+  EXPECT_THAT(violation_of([&] { parse_cache(good, 2, 1); }), HasSubstr("1 length for 2 rows"));
+  EXPECT_THAT(violation_of([&] { parse_cache(good, 1, 2); }), HasSubstr("reports 1 layer of 2"));
   const std::vector<std::pair<const char*, json>> wrong = {
       {"layer", 1}, {"role", "boss"}, {"owner", 1}, {"positions", -1}, {"bytes", "96"}};
   for (const auto& [field, value] : wrong) {
