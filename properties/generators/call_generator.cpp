@@ -43,6 +43,9 @@ PromptBounds prompt_bounds(const ModelSpec& model, CaseSize size) {
   bounds.cache = !config.bidirectional_all;
   bounds.least = size == CaseSize::smoke ? 3 : 5;
   bounds.most = size == CaseSize::smoke ? 12 : size == CaseSize::deep ? 96 : 24;
+  // Caches of llama.cpp and mlx-lm grow by 256 positions. Small models only: it takes time.
+  const bool small = size == CaseSize::standard && model.folder.empty() && config.num_layers <= 5;
+  if (small && bounds.cache) bounds.page = 256;
   if (size == CaseSize::emulated && model.folder.empty() && has_long_prompts(model.weights)) {
     bounds.least = 65;
     bounds.most = 90;

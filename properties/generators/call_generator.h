@@ -13,6 +13,7 @@ struct PromptBounds {
   int vocab_size = 0;
   int window = 0;           ///< of its sliding layers; 0: none
   int least = 1, most = 1;  ///< tokens of a row
+  int page = 0;             ///< cells that real engines reserve at once; 0: too dear to cross
   bool cache = true;        ///< false for models that can only be scored
 };
 

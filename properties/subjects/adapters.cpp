@@ -39,7 +39,7 @@ const std::vector<Known>& known_adapters() {
        300,  // it refuses nine models of ten, in no time
        {{"gemma4", "gemma3n"},
         {"float32", "float16"},
-        {"streams", "unified"},
+        {"streams", "unified", "crowded"},
         {"swa", "swa-full"},
         {"ubatch-512", "ubatch-4"}}},
       {"mlx-lm",
