@@ -6,7 +6,7 @@ seq_cp, saved sessions the state of each sequence. What llama.cpp refuses is `un
 word is found. README.md has the capabilities and why the others are missing.
 
     llama_cpp_adapter.py [WORD,WORD,…]   gemma4 or gemma3n; float32 or float16; streams, unified or crowded;
-                                         swa or swa-full; ubatch-512 or ubatch-4
+                                         swa or swa-full; ubatch-512 or ubatch-2
     KVCONFORM_LLAMA_CPP=PATH             libllama.so, or a build folder that has it, to test in place of the release
 """
 import ctypes
@@ -31,7 +31,7 @@ UNIFIED = CROWDED or "unified" in WORDS
 FAMILY = "gemma3n_text" if "gemma3n" in WORDS else "gemma4_text"
 FORKS = 4  # sequences of a context for each row that a session was opened with
 # Tokens that are computed at once: llama.cpp's default, or so few that nearly every call is cut up.
-UBATCH = 4 if "ubatch-4" in WORDS else 512
+UBATCH = 2 if "ubatch-2" in WORDS else 512
 
 
 def pointer(array, kind):
@@ -269,8 +269,8 @@ class Context:
 
 class ContextOfSessions(Context):
     """Of a session and its forks. Where it is crowded, a sequence of somebody else's lives in the same buffer, as other slots
-    of llama-server do, and gives up its last tokens between calls: as many as the next ubatch takes, and so each call goes
-    into cells before those of the last one."""
+    of llama-server do, and gives up its last tokens between calls: as many as the next call takes, or all of its ubatches but
+    the last. So each call goes into cells before those of the one before, and into these as soon as it may."""
 
     LENGTH = 40
 
@@ -280,7 +280,8 @@ class ContextOfSessions(Context):
         self.make_room(0)
 
     def decode(self, tokens, ids, positions, wants_trace):
-        self.make_room(min(UBATCH, sum(map(len, tokens))))
+        count = sum(map(len, tokens))
+        self.make_room(count if count <= UBATCH else UBATCH * ((count - 1) // UBATCH))
         return super().decode(tokens, ids, positions, wants_trace)
 
     def make_room(self, count):

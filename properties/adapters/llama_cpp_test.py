@@ -64,7 +64,7 @@ class LlamaCpp(unittest.TestCase):
         self.expect_found("llama-cpp", "save-and-restore", "--cases", 100, "--size", "smoke")
 
     def test_generated_cases_find_what_a_trial_purges(self):
-        self.expect_found("llama-cpp:crowded,ubatch-4", "cache-independence", "--cases", 200, "--size", "smoke")
+        self.expect_found("llama-cpp:crowded,ubatch-2", "chunking", "--cases", 200, "--size", "smoke")
 
     def test_as_released_it_conforms_with_the_precision_of_its_gelu(self):
         self.expect_conforms("llama-cpp:float16", 5, "--cases", 60, "--size", "smoke", "--property", "agreement",

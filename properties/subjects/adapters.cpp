@@ -41,7 +41,7 @@ const std::vector<Known>& known_adapters() {
         {"float32", "float16"},
         {"streams", "unified", "crowded"},
         {"swa", "swa-full"},
-        {"ubatch-512", "ubatch-4"}}},
+        {"ubatch-512", "ubatch-2"}}},
       {"mlx-lm",
        "mlx_lm_adapter.py",
        // Compiled, each of its small fused functions starts a C++ compiler when first used.
