@@ -47,11 +47,11 @@ class SaveAndRestore : public GeneratedProperty {
  protected:
   std::vector<Call> calls(Draw& draw, const PromptBounds& bounds) const override {
     SessionLives lives(draw, bounds, draw_style(draw));
-    int session = lives.open(draw.one_of({1, 1, 2, 3}));
+    int session = lives.open(draw.one_of({1, 2, 3}));
     const int rounds = draw.between(1, 2);
     for (int i = 0; i < rounds; ++i) {
       reach_a_state(draw, lives, session);
-      const bool at_once = draw.chance(50);
+      const bool at_once = draw.chance(40);
       if (at_once) session = change_without_a_call(draw, lives, session);
       session = through_a_file(draw, lives, session);
       lives.feed(session, lives.draw_feed());
