@@ -53,7 +53,8 @@ class LlamaCpp(unittest.TestCase):
 
     def test_each_kind_of_cache_conforms_but_for_what_is_known(self):
         self.expect_conforms("llama-cpp", 40, "--cases", 40, "--size", "smoke", but_for=["save-and-restore"])
-        self.expect_conforms("llama-cpp:unified,swa-full", 40, "--cases", 40, "--size", "smoke")
+        for subject in ("llama-cpp:unified,swa-full", "llama-cpp:crowded"):
+            self.expect_conforms(subject, 40, "--cases", 40, "--size", "smoke")
 
     def expect_found(self, subject, name, *words):
         output, results = check(subject, "--property", name, *words)
@@ -61,7 +62,7 @@ class LlamaCpp(unittest.TestCase):
         self.assertLessEqual(results[0]["shrunk"]["layers"], 4, output)
 
     def test_generated_cases_find_a_copy_saved_at_once_that_is_not_the_copy(self):
-        self.expect_found("llama-cpp", "save-and-restore", "--cases", 100, "--size", "smoke")
+        self.expect_found("llama-cpp", "save-and-restore", "--cases", 200, "--size", "smoke")
 
     def test_generated_cases_find_what_a_trial_purges(self):
         self.expect_found("llama-cpp:crowded,ubatch-2", "chunking", "--cases", 200, "--size", "smoke")
