@@ -221,15 +221,15 @@ std::vector<Call> draw_session_life(Draw& draw, const PromptBounds& bounds) {
   const LifeStyle style = draw_style(draw);
   SessionLives lives(draw, bounds, style);
   const int rows = draw.one_of({1, 1, 2, 3});
-  const bool far = draw.chance(bounds.page > 0 ? 5 : 0);
-  const int before_page = bounds.page - draw.between(0, 3);
+  const bool far = bounds.page > 0 && draw.chance(5);
+  const int before_page = far ? bounds.page - draw.between(0, 3) : 0;
   int session = lives.open(far ? 1 : rows, 0, far ? bounds.page : 0);
   if (far) lives.feed_rows(session, {before_page});
   lives.feed(session, std::max(2, bounds.most / 2));
   const int changes = draw.between(1, 4);
   for (int i = 0; i < changes; ++i) {
     session = change(draw, lives, session);
-    const bool at_once = draw.chance(20) && i + 1 < changes;  // no call before the next change
+    const bool at_once = i + 1 < changes && draw.chance(20);  // no call before the next change
     if (!at_once) lives.feed(session, lives.draw_feed());
   }
   return lives.take();
