@@ -251,7 +251,7 @@ const std::vector<HardClass>& hard_classes() {
       {"rewind", {"cache", "rewind"}, 45},
       {"rewind to nothing", {"cache", "rewind"}, 70},
       {"rewind by nothing", {"cache", "rewind"}, 120},
-      {"row rewound beside others", {"cache", "batch", "ragged", "rewind"}, 350},
+      {"row rewound beside others", {"cache", "batch", "ragged", "rewind"}, 250},
       {"fork, reorder or save", {"cache", "fork", "reorder", "save"}, 20},
       {"rewind past the wrap", {"cache", "rewind"}, 80},
       {"window wrapped in a batch", {"cache", "batch", "ragged"}, 20},

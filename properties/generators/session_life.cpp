@@ -137,7 +137,7 @@ void SessionLives::feed_past_window(int session) {
 
 std::vector<int> SessionLives::draw_lengths(int session) {
   const Rows& rows = at(session);
-  const bool alone = batch(session) > 1 && style_.ragged && draw_.chance(25);
+  const bool alone = batch(session) > 1 && style_.ragged && draw_.chance(35);
   if (alone) return draw_one_length(session);
   const int kind = draw_.between(0, 5);
   std::vector<int> lengths;
