@@ -37,6 +37,14 @@ std::string types_of(const ModelConfig& config) {
   return types.count(AttentionType::sliding) ? "sliding only" : "full only";
 }
 
+/// What stands straight before a save, of the calls about the same session.
+std::string before(const std::vector<Call>& calls, std::size_t save) {
+  for (std::size_t i = save; i-- > 0;) {
+    if (calls[i].session == calls[save].session) return to_string(calls[i].kind);
+  }
+  return "nothing";
+}
+
 int leading_number(const std::string& text) {
   return text.empty() || text[0] < '0' || text[0] > '9' ? 1 << 30 : std::atoi(text.c_str());
 }
@@ -48,8 +56,10 @@ Buckets buckets_of(const Case& test_case, const ModelConfig& config) {
   const bool slides =
       std::count(config.layer_types.begin(), config.layer_types.end(), AttentionType::sliding) > 0;
   int tokens = 0, rows = 1;
-  std::set<std::string> chunks, kinds;
-  for (const Call& call : test_case.calls) {
+  std::set<std::string> chunks, kinds, before_saves;
+  for (std::size_t i = 0; i < test_case.calls.size(); ++i) {
+    const Call& call = test_case.calls[i];
+    if (call.kind == Call::Kind::save) before_saves.insert(before(test_case.calls, i));
     kinds.insert(to_string(call.kind));
     rows = std::max({rows, call.batch, static_cast<int>(call.tokens.size())});
     for (const auto& row : call.tokens) {
@@ -66,6 +76,7 @@ Buckets buckets_of(const Case& test_case, const ModelConfig& config) {
                      {"tokens of a case", range_of(tokens)},
                      {"calls of a case", range_of(static_cast<int>(test_case.calls.size()))}};
   for (const std::string& chunk : chunks) buckets.emplace_back("tokens of a row in a call", chunk);
+  for (const std::string& kind : before_saves) buckets.emplace_back("straight before a save", kind);
   for (const std::string& kind : kinds) buckets.emplace_back("kinds of calls", kind);
   return buckets;
 }

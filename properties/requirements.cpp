@@ -26,7 +26,8 @@ struct Course {
   bool chunk_of_window = false;  ///< exactly
   bool wrapped = false, wrapped_in_batch = false, empty_row = false, diverged = false;
   bool restored_wrapped = false, restored_rewound = false;
-  bool rewound_to_nothing = false, rewound_by_nothing = false;
+  bool rewound_to_nothing = false, rewound_by_nothing = false, rewound_beside_others = false;
+  bool saved_straight_after_copy = false;  ///< a fork or a reordering, no call in between
 };
 
 class CourseReader {
@@ -53,6 +54,7 @@ class CourseReader {
 
   void follow(const Call& call) {
     auto& rows = sessions_[call.session];
+    if (call.kind == Call::Kind::extend) copied_.erase(call.session);
     switch (call.kind) {
       case Call::Kind::score:
         return follow_score(call);
@@ -72,12 +74,14 @@ class CourseReader {
         need("fork");
         rows = sessions_[call.from];
         twins_.push_back({call.session, call.from});
+        if (reach(rows) > 0) copied_.insert(call.session);
         return;
       case Call::Kind::reorder:
         return follow_reorder(call, rows);
       case Call::Kind::save:
         need("save");
         saved_[call.session] = rows;
+        course_.saved_straight_after_copy |= copied_.count(call.session) > 0;
         return;
       case Call::Kind::restore:
         rows = saved_[call.from];
@@ -146,6 +150,7 @@ class CourseReader {
 
   void follow_rewind(const Call& call, std::vector<Row>& rows) {
     need("rewind");
+    bool some = false, others = false;
     for (std::size_t r = 0; r < std::min(rows.size(), call.numbers.size()); ++r) {
       const int length = call.numbers[r];
       const bool wrapped = window_ > 0 && rows[r].mark > window_;
@@ -154,10 +159,12 @@ class CourseReader {
       }
       if (length == 0 && rows[r].length > 0) course_.rewound_to_nothing = true;
       if (length == rows[r].length && length > 0) course_.rewound_by_nothing = true;
-      if (length < rows[r].length) rows[r].rewound = true;
+      if (length < rows[r].length) rows[r].rewound = some = true;
+      if (length == rows[r].length && length > 0) others = true;
       rows[r].length = length;
       if (length == 0) rows[r].mark = 0;
     }
+    course_.rewound_beside_others |= some && others;
   }
 
   void follow_reorder(const Call& call, std::vector<Row>& rows) {
@@ -167,12 +174,20 @@ class CourseReader {
       const int source = call.numbers[r];
       if (source >= 0 && source < static_cast<int>(old.size())) rows[r] = old[source];
     }
+    if (reach(rows) > 0) copied_.insert(call.session);
+  }
+
+  static int reach(const std::vector<Row>& rows) {
+    int longest = 0;
+    for (const Row& row : rows) longest = std::max(longest, row.length);
+    return longest;
   }
 
   int window_;
   Course course_;
   std::map<int, std::vector<Row>> sessions_, saved_;
   std::vector<Twin> twins_;
+  std::set<int> copied_;  ///< sessions on which no call has computed since
 };
 
 int window_of(const ModelConfig& config) {
@@ -236,11 +251,13 @@ const std::vector<HardClass>& hard_classes() {
       {"rewind", {"cache", "rewind"}, 45},
       {"rewind to nothing", {"cache", "rewind"}, 70},
       {"rewind by nothing", {"cache", "rewind"}, 120},
+      {"row rewound beside others", {"cache", "batch", "ragged", "rewind"}, 250},
       {"fork, reorder or save", {"cache", "fork", "reorder", "save"}, 20},
       {"rewind past the wrap", {"cache", "rewind"}, 80},
       {"window wrapped in a batch", {"cache", "batch", "ragged"}, 20},
       {"batch with an empty row", {"cache", "batch", "ragged"}, 20},
       {"fork, then both go on", {"cache", "fork"}, 65},
+      {"save straight after a fork or reordering", {"cache", "fork", "reorder", "save"}, 250},
       {"restore after the wrap", {"cache", "save"}, 130},
       {"restore after a rewind", {"cache", "save", "rewind"}, 250},
       {"position near 2^8 or later", {"cache", "start"}, 70},
@@ -311,11 +328,13 @@ std::set<std::string> coverage_classes(const Case& test_case, const ModelConfig&
   add(has("rewind"), "rewind");
   add(course.rewound_to_nothing, "rewind to nothing");
   add(course.rewound_by_nothing, "rewind by nothing");
+  add(course.rewound_beside_others, "row rewound beside others");
   add(has("fork") || has("reorder") || has("save"), "fork, reorder or save");
   add(course.margin > 0, "rewind past the wrap");
   add(course.wrapped_in_batch, "window wrapped in a batch");
   add(course.empty_row, "batch with an empty row");
   add(course.diverged, "fork, then both go on");
+  add(course.saved_straight_after_copy, "save straight after a fork or reordering");
   add(course.restored_wrapped, "restore after the wrap");
   add(course.restored_rewound, "restore after a rewind");
   const auto starts_near = [&](int position) { return course.last_start > position - 16; };

@@ -5,8 +5,8 @@ A session is one sequence a row in a llama_context, a call one llama_decode; rew
 seq_cp, saved sessions the state of each sequence. What llama.cpp refuses is `unsupported`; what it ignores without a
 word is found. README.md has the capabilities and why the others are missing.
 
-    llama_cpp_adapter.py [WORD,WORD,…]   gemma4 or gemma3n; float32 or float16; streams or unified; swa or swa-full;
-                                         ubatch-512 or ubatch-4
+    llama_cpp_adapter.py [WORD,WORD,…]   gemma4 or gemma3n; float32 or float16; streams, unified or crowded;
+                                         swa or swa-full; ubatch-512 or ubatch-2
     KVCONFORM_LLAMA_CPP=PATH             libllama.so, or a build folder that has it, to test in place of the release
 """
 import ctypes
@@ -26,11 +26,12 @@ from protocol import Computed, Model, Session, refuse, serve
 from weights import files, read, text_tensors
 
 WORDS = (sys.argv[1:] + [""])[0].split(",")
-UNIFIED, SWA_FULL, EXACT_GELU = "unified" in WORDS, "swa-full" in WORDS, "float16" not in WORDS
+CROWDED, SWA_FULL, EXACT_GELU = "crowded" in WORDS, "swa-full" in WORDS, "float16" not in WORDS
+UNIFIED = CROWDED or "unified" in WORDS
 FAMILY = "gemma3n_text" if "gemma3n" in WORDS else "gemma4_text"
 FORKS = 4  # sequences of a context for each row that a session was opened with
 # Tokens that are computed at once: llama.cpp's default, or so few that nearly every call is cut up.
-UBATCH = 4 if "ubatch-4" in WORDS else 512
+UBATCH = 2 if "ubatch-2" in WORDS else 512
 
 
 def pointer(array, kind):
@@ -177,7 +178,7 @@ class LlamaModel(Model):
         return context.decode(tokens, list(range(len(tokens))), [0] * len(tokens), wants_trace)
 
     def open(self, batch, capacity):
-        return LlamaSession(self, batch, capacity).on(Context(self, batch * (1 + FORKS), capacity))
+        return LlamaSession(self, batch, capacity).on(ContextOfSessions(self, batch, capacity))
 
     def restore(self, path):
         try:
@@ -187,7 +188,7 @@ class LlamaModel(Model):
             refuse("invalid", f"{path} holds no saved session: {error}")
         batch = len(books["lengths"])
         session = LlamaSession(self, batch, 0).with_books(books)
-        session.on(Context(self, batch * (1 + FORKS), session.capacity))
+        session.on(ContextOfSessions(self, batch, session.capacity))
         for sequence, state in zip(session.ids, states):
             session.context.put(sequence, state)
         return session
@@ -266,6 +267,32 @@ class Context:
             refuse("invalid", f"llama_state_seq_set_data takes this for no state: {c.last_errors()}")
 
 
+class ContextOfSessions(Context):
+    """Of a session and its forks. Where it is crowded, a sequence of somebody else's lives in the same buffer, as other slots
+    of llama-server do, and gives up its last tokens between calls: as many as the next call takes, or all of its ubatches but
+    the last. So each call goes into cells before those of the one before, and into these as soon as it may."""
+
+    LENGTH = 40
+
+    def __init__(self, model, batch, capacity):
+        super().__init__(model, batch * (1 + FORKS) + CROWDED, capacity)
+        self.other, self.others_length = (self.take(1) if CROWDED else []), 0
+        self.make_room(0)
+
+    def decode(self, tokens, ids, positions, wants_trace):
+        count = sum(map(len, tokens))
+        self.make_room(count if count <= UBATCH else UBATCH * ((count - 1) // UBATCH))
+        return super().decode(tokens, ids, positions, wants_trace)
+
+    def make_room(self, count):
+        for sequence in self.other:
+            lib.llama_memory_seq_rm(self.memory, sequence, max(0, self.others_length - count), -1)
+            self.others_length -= count
+            if self.others_length <= 0:
+                self.others_length = self.LENGTH
+                super().decode([[0] * self.LENGTH], [sequence], [0], False)
+
+
 # ---- sessions ----------------------------------------------------------------------------------------------
 
 
@@ -314,7 +341,7 @@ class LlamaSession(Session):
                 lib.llama_memory_seq_cp(self.context.memory, source, target, -1, -1)
             return
         states = [self.context.get(sequence) for sequence in old]
-        self.on(Context(self.model, batch * (1 + FORKS), self.capacity))
+        self.on(ContextOfSessions(self.model, batch, self.capacity))
         for sequence, state in zip(self.ids, states):
             self.context.put(sequence, state)
 

@@ -54,6 +54,13 @@ class Verdicts(unittest.TestCase):
         self.assertNotIn("not explained", text)
         self.assertIn("random weights", text)
 
+    def test_a_finding_about_one_property_explains_no_other(self):
+        text = verdicts(report(self.path / "a", "llama-cpp", [
+            result("llama-cpp", "save-and-restore", "differs", message="call 3, row 0"),
+            result("llama-cpp", "rollback", "differs", message="call 3, row 0")]))
+        lines = [line for line in text.splitlines() if line.startswith("| `")]
+        self.assertEqual([("seq_cp" in line, "not explained" in line) for line in lines], [(True, False), (False, True)])
+
     def test_variants_stand_side_by_side_with_the_counts_of_each_family(self):
         text = verdicts(
             report(self.path / "a", "engine", [

@@ -43,6 +43,9 @@ PromptBounds prompt_bounds(const ModelSpec& model, CaseSize size) {
   bounds.cache = !config.bidirectional_all;
   bounds.least = size == CaseSize::smoke ? 3 : 5;
   bounds.most = size == CaseSize::smoke ? 12 : size == CaseSize::deep ? 96 : 24;
+  // Caches of llama.cpp and mlx-lm grow by 256 positions. Small models only: it takes time.
+  const bool small = size == CaseSize::standard && model.folder.empty() && config.num_layers <= 5;
+  if (small && bounds.cache) bounds.page = 256;
   if (size == CaseSize::emulated && model.folder.empty() && has_long_prompts(model.weights)) {
     bounds.least = 65;
     bounds.most = 90;
@@ -69,13 +72,16 @@ std::vector<int> draw_chunks(Draw& draw, const PromptBounds& bounds, int total) 
   const int w = std::max(1, bounds.window);
   const int fixed = draw.one_of({1, 2, 3, w - 1, w, w + 1, 2 * w, total});
   const bool at_random = draw.chance(35);
-  const int decoded = draw.chance(30) ? draw.between(1, 3) : 0;  // single tokens before the rest
+  const int decoded = draw.chance(40) ? draw.between(1, 3) : 0;  // single tokens before the rest
+  const bool next_turn = draw.chance(60);  // after them the rest comes at once, as in a chat
   std::vector<int> chunks;
   for (int left = total; left > 0; left -= chunks.back()) {
     const int drawn = draw.between(1, left);
     int chunk = at_random ? drawn : std::clamp(fixed, 1, left);
     const int index = static_cast<int>(chunks.size());
+    if (decoded > 0 && index == 0) chunk = std::min(chunk, std::max(1, total / 2));
     if (index >= 1 && index <= decoded) chunk = 1;
+    if (decoded > 0 && index == decoded + 1 && next_turn) chunk = left;
     chunks.push_back(chunk);
   }
   return chunks;

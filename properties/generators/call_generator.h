@@ -1,6 +1,6 @@
 // Random prompts and calls for a model: lengths around the window, chunks of 1, 2, W − 1, W, W + 1,
-// 2W and at random, a chunk after decoding, ragged batches. Sessions that are cut back, copied,
-// reordered, saved and restored: session_life.h.
+// 2W and at random, the next turn of a chat after decoding, ragged batches. Sessions that are cut
+// back, copied, reordered, saved and restored: session_life.h.
 #pragma once
 
 #include "properties/generators/draw.h"
@@ -13,6 +13,7 @@ struct PromptBounds {
   int vocab_size = 0;
   int window = 0;           ///< of its sliding layers; 0: none
   int least = 1, most = 1;  ///< tokens of a row
+  int page = 0;             ///< cells that real engines reserve at once; 0: too dear to cross
   bool cache = true;        ///< false for models that can only be scored
 };
 

@@ -28,9 +28,9 @@ int SessionLives::add(Rows rows) {
   return next_++;
 }
 
-int SessionLives::open(int batch, int start) {
+int SessionLives::open(int batch, int start, int more) {
   Rows rows;
-  rows.capacity = bounds_.most + draw_.between(2, 6);
+  rows.capacity = more + bounds_.most + draw_.between(2, 6);
   rows.lengths.assign(batch, 0);
   rows.longest.assign(batch, 0);
   Call call = call_of(Call::Kind::open, next_);
@@ -137,6 +137,8 @@ void SessionLives::feed_past_window(int session) {
 
 std::vector<int> SessionLives::draw_lengths(int session) {
   const Rows& rows = at(session);
+  const bool alone = batch(session) > 1 && style_.ragged && draw_.chance(35);
+  if (alone) return draw_one_length(session);
   const int kind = draw_.between(0, 5);
   std::vector<int> lengths;
   for (int r = 0; r < batch(session); ++r) {
@@ -150,6 +152,16 @@ std::vector<int> SessionLives::draw_lengths(int session) {
                                   : drawn);
   }
   if (!style_.ragged) std::fill(lengths.begin(), lengths.end(), lengths[0]);
+  return lengths;
+}
+
+/// As in a server, where one request ends, or has its drafts rejected, and the others go on.
+std::vector<int> SessionLives::draw_one_length(int session) {
+  std::vector<int> lengths = at(session).lengths;
+  const int row = draw_.between(0, batch(session) - 1);
+  const bool ends = draw_.chance(50);
+  const int back = draw_.between(1, 3);
+  lengths[row] = ends ? 0 : std::max(shortest(session, row), lengths[row] - back);
   return lengths;
 }
 
@@ -208,13 +220,17 @@ int change(Draw& draw, SessionLives& lives, int session) {
 std::vector<Call> draw_session_life(Draw& draw, const PromptBounds& bounds) {
   const LifeStyle style = draw_style(draw);
   SessionLives lives(draw, bounds, style);
-  const int batch = draw.one_of({1, 1, 2, 3});
-  int session = lives.open(batch);
+  const int rows = draw.one_of({1, 1, 2, 3});
+  const bool far = bounds.page > 0 && draw.chance(5);
+  const int before_page = far ? bounds.page - draw.between(0, 3) : 0;
+  int session = lives.open(far ? 1 : rows, 0, far ? bounds.page : 0);
+  if (far) lives.feed_rows(session, {before_page});
   lives.feed(session, std::max(2, bounds.most / 2));
   const int changes = draw.between(1, 4);
   for (int i = 0; i < changes; ++i) {
     session = change(draw, lives, session);
-    lives.feed(session, lives.draw_feed());
+    const bool at_once = i + 1 < changes && draw.chance(20);  // no call before the next change
+    if (!at_once) lives.feed(session, lives.draw_feed());
   }
   return lives.take();
 }

@@ -35,7 +35,7 @@ class SessionLives {
   SessionLives(Draw& draw, const PromptBounds& bounds, LifeStyle style)
       : draw_(draw), bounds_(bounds), style_(style) {}
 
-  int open(int batch, int start = 0);
+  int open(int batch, int start = 0, int more = 0);  ///< more: room beyond the usual prompts
   int fork(int session);
   void save(int session);
   int restore(int saved);  ///< the session as it was when it was last saved
@@ -72,6 +72,7 @@ class SessionLives {
   const Rows& at(int session) const { return open_.at(session); }
   int add(Rows rows);
   std::vector<int> draw_lengths(int session);
+  std::vector<int> draw_one_length(int session);
 
   Draw& draw_;
   PromptBounds bounds_;
@@ -81,7 +82,8 @@ class SessionLives {
   std::vector<Call> calls_;
 };
 
-/// One session that lives: feeds, then forks, reorders, rewinds, saves and restores between feeds.
+/// One session that lives: feeds, then forks, reorders, rewinds, saves and restores, mostly with
+/// feeds between them. Now and then it is long: what engines reserve at once ends amid it.
 std::vector<Call> draw_session_life(Draw& draw, const PromptBounds& bounds);
 
 }  // namespace kvconform

@@ -1,10 +1,12 @@
 // A restored session goes on as the saved one, in every state: empty, before and after the window
-// wrapped, after a rewind, between the chunks of a prompt. Saving changes nothing, and a file
+// wrapped, between the chunks of a prompt, and straight after a fork, a reordering, a rewind or
+// another restore, which engines put off until the next call. Saving changes nothing, and a file
 // outlives the session it came from, its load of the model, and the process that wrote it: a third
 // of the cases restore into another load, a third in another instance of the subject.
 //
 // Source: llama.cpp #25297 (windowed cells not brought back past the window), vllm-metal #144
-// (tensors restored, positions not), vllm-mlx #689. Needs: cache, save.
+// (tensors restored, positions not), vllm-mlx #689. Needs: cache, save; a case also what changes
+// the session before.
 #include "properties/case_choice.h"
 #include "properties/equivalence.h"
 #include "properties/generated_property.h"
@@ -45,10 +47,12 @@ class SaveAndRestore : public GeneratedProperty {
  protected:
   std::vector<Call> calls(Draw& draw, const PromptBounds& bounds) const override {
     SessionLives lives(draw, bounds, draw_style(draw));
-    int session = lives.open(draw.one_of({1, 1, 2, 3}));
+    int session = lives.open(draw.one_of({1, 2, 3}));
     const int rounds = draw.between(1, 2);
     for (int i = 0; i < rounds; ++i) {
       reach_a_state(draw, lives, session);
+      const bool at_once = draw.chance(40);
+      if (at_once) session = change_without_a_call(draw, lives, session);
       session = through_a_file(draw, lives, session);
       lives.feed(session, lives.draw_feed());
     }
@@ -66,6 +70,27 @@ class SaveAndRestore : public GeneratedProperty {
     if (state >= 3) lives.feed_past_window(session);
     if (state == 4) lives.feed(session, count);
     if (state == 5) lives.rewind(session);
+  }
+
+  /// Answers which session is to be saved: mostly the copy, for what it holds may not be there yet.
+  static int change_without_a_call(Draw& draw, SessionLives& lives, int session) {
+    const int changes = draw.one_of({1, 1, 2});
+    for (int i = 0; i < changes; ++i) {
+      const int kind = draw.between(0, 5);
+      const bool copy_goes_on = draw.chance(80);
+      if (kind == 0) {
+        lives.rewind(session);
+      } else if (kind == 1) {
+        lives.save(session);
+        session = lives.restore(session);
+      } else if (kind <= 3 && lives.batch(session) > 1) {
+        lives.reorder(session);
+      } else {
+        const int copy = lives.fork(session);
+        if (copy_goes_on) session = copy;
+      }
+    }
+    return session;
   }
 
   /// What happens between the save and the restore must not show in the restored session.

@@ -40,9 +40,9 @@ const std::vector<Known>& known_adapters() {
        300,  // it refuses nine models of ten, in no time
        {{"gemma4", "gemma3n"},
         {"float32", "float16"},
-        {"streams", "unified"},
+        {"streams", "unified", "crowded"},
         {"swa", "swa-full"},
-        {"ubatch-512", "ubatch-4"}}},
+        {"ubatch-512", "ubatch-2"}}},
       {"mlx-lm",
        "mlx_lm_adapter.py",
        // Compiled, each of its small fused functions starts a C++ compiler when first used.
