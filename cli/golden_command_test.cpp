@@ -77,7 +77,7 @@ TEST(Golden, verify_takes_a_subject_and_writes_nothing) {
   golden.run("approve --yes");
   const auto written = fs::last_write_time(golden.path() / "approved");
   EXPECT_EQ(golden.run("verify --subject cuda:emulated"), 0) << golden.output();
-  EXPECT_NE(golden.output().find("1 results, 1 with the approved bits"), std::string::npos);
+  EXPECT_NE(golden.output().find("1 result, 1 with the approved bits"), std::string::npos);
   EXPECT_EQ(golden.run("verify --subject reference:bfloat16"), 2);
   EXPECT_NE(golden.output().find("KV3014"), std::string::npos) << golden.output();
   golden.set_calls(R"([{"score": [1, 2]}])");
