@@ -12,7 +12,7 @@ namespace kvconform {
 namespace {
 
 constexpr double kAdapterShrinkSeconds = 2;  // a case takes them 20 to 50 ms
-constexpr int kAdapterTried = 40;
+constexpr int kAdapterTried = 20;
 constexpr int kStudyJobs = 4;  // each starts a process, where the subject is one
 
 double shrink_seconds(const RunOptions& options, const std::string& subject) {
